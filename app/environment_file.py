@@ -1,4 +1,4 @@
-"""Keys and allowed hosts of endpoints in a file, which is read again when it changes."""
+"""File with keys and allowed hosts of endpoints, reloaded when it changes."""
 
 import logging
 import os
@@ -12,18 +12,18 @@ from models.endpoint import SECRET_PREFIX
 
 logger = logging.getLogger("parsimony.endpoints")
 HOSTS = "PARSIMONY_ENDPOINT_HOSTS"
-LOOK_S = 1.0
+ENV_FILE_POLL_INTERVAL_S = 1.0
 """Seconds between two looks at the file."""
 
 
-def split_list(text: str) -> tuple[str, ...]:
+def parse_comma_list(text: str) -> tuple[str, ...]:
     """Return the entries of a comma-separated list."""
     return tuple(entry.strip() for entry in text.split(",") if entry.strip())
 
 
-def refuse_wrong_hosts(value: str) -> None:
+def validate_host_patterns(value: str) -> None:
     """Raise ValueError for a list of hosts with an invalid entry."""
-    for pattern in split_list(value):
+    for pattern in parse_comma_list(value):
         host, colon, port = pattern.rpartition(":")
         has_odd_port = bool(colon) and (":" not in host or host.endswith("]")) and not port.isdecimal()
         if has_odd_port or "/" in pattern or " " in pattern or "@" in pattern:
@@ -31,7 +31,9 @@ def refuse_wrong_hosts(value: str) -> None:
 
 
 class EnvironmentFile:
-    """Lines ``NAME=value`` with keys (``PARSIMONY_SECRET_…``) and further allowed hosts (``PARSIMONY_ENDPOINT_HOSTS``).
+    """Lines ``NAME=value`` with keys and additional allowed hosts of endpoints.
+
+    Keys are ``PARSIMONY_SECRET_…``; hosts are ``PARSIMONY_ENDPOINT_HOSTS``.
 
     Attributes:
         values: the values of the last valid file.
@@ -39,7 +41,7 @@ class EnvironmentFile:
 
     def __init__(self, path: Path) -> None:
         """Read the file; raises ValueError or OSError if it is invalid."""
-        self._path, self._due = path, time.monotonic() + LOOK_S
+        self._path, self._due = path, time.monotonic() + ENV_FILE_POLL_INTERVAL_S
         self._state = self._look()
         self.values: dict[str, str] = _read(path)
         self._problem = ""
@@ -47,16 +49,16 @@ class EnvironmentFile:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The patterns of hosts in the file."""
-        return split_list(self.values.get(HOSTS, ""))
+        return parse_comma_list(self.values.get(HOSTS, ""))
 
     def refresh_values(self) -> bool:
-        """Read the file again if it has changed, at most once per second; return whether its values are others.
+        """Read the file again if it has changed; return whether its values changed.
 
-        An invalid or missing file changes nothing, and is logged once.
+        The file is checked at most once per second. An invalid or missing file changes nothing, and is logged once.
         """
         if (now := time.monotonic()) < self._due:
             return False
-        self._due = now + LOOK_S
+        self._due = now + ENV_FILE_POLL_INTERVAL_S
         try:
             if (state := self._look()) == self._state:
                 return False
@@ -81,10 +83,13 @@ class EnvironmentFile:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Return the values of a file; raises ValueError, without a value, for other names and for invalid hosts."""
+    """Return the values of a file; raises ValueError for unknown names and invalid hosts.
+
+    The error message contains no value.
+    """
     found: Mapping[str, str | None] = dotenv_values(path, interpolate=False)
     for name, value in found.items():
         if value is None or (name != HOSTS and not name.startswith(SECRET_PREFIX)):
             raise ValueError(f"must have lines {SECRET_PREFIX}…=value or {HOSTS}=value, got {name[:100]!r}")
-    refuse_wrong_hosts(found.get(HOSTS) or "")
+    validate_host_patterns(found.get(HOSTS) or "")
     return {name: value for name, value in found.items() if value is not None}

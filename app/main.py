@@ -19,7 +19,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from app.building.automation import AutomationRunner
-from app.http import openapi, problems
+from app.http import openapi, problem_details
 from app.http.access_log import AccessLog
 from app.http.address_file import local_address
 from app.http.api_key_auth import ApiKeyAuth
@@ -46,6 +46,7 @@ from app.routes import (
     chat,
     completions,
     datasets,
+    decision_comparison,
     docs,
     embeddings,
     endpoints,
@@ -62,28 +63,27 @@ from app.routes import (
     spend,
     version_diffs,
     version_evaluations,
-    what_if,
 )
-from app.routes.dependencies import Context, error_responses, known_query_only
+from app.routes.dependencies import AppContext, error_responses, require_known_parameters
 from app.routes.kind_routes import KindRoutes
 from app.routes.kinds import make_kind_routes
 from app.running.budget_guard import BUDGET_TIMEOUT_S, BudgetGuard
 from app.running.budget_headers import BUDGET_HEADERS
-from app.running.caller import Caller
+from app.running.endpoint_caller import EndpointCaller
 from app.running.item_queue import ItemQueue
 from app.running.run_recorder import RunRecorder
 from app.running.spend_recorder import SpendRecorder
 from app.serving.catalog import Catalog
 from app.serving.classifier_names import ClassifierNames
 from app.serving.refresh import CatalogThread, HousekeepingJobs
-from app.serving.rollouts import RolloutTraffic
+from app.serving.rollouts import RolloutSplitter
 from app.settings import Settings
 from app.store.budget_accounts import BudgetAccounts
 from app.store.conversations import Conversations
 from app.store.dataset_upload import UPLOAD_TIMEOUT_S
 from app.store.ledgers import Ledgers
 from app.store.repositories import open_repositories
-from app.store.uploads import READING_S
+from app.store.uploads import READ_TIMEOUT_S
 from solvers import KINDS
 
 logger = logging.getLogger("parsimony")
@@ -98,25 +98,25 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 """
 
 
-SOLVERS_AT_ONCE = 2
+MAX_CONCURRENT_SOLVERS = 2
 SWITCH_INTERVAL_S = 0.001
 """How long a solving thread runs Python before the event loop gets its turn."""
 _CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
 _CROSSING_HEADERS = ("Authorization", "Content-Type", "If-Match", "If-None-Match", "X-API-Key", "X-Request-ID")
 _EXPOSED_HEADERS = ("ETag", "Location", "Retry-After", "X-Request-ID", *BUDGET_HEADERS)
 """What pages of the origins in PARSIMONY_CORS_ORIGINS may send and read."""
-FIRST_LOOK_S = 60.0
+FIRST_LOAD_TIMEOUT_S = 60.0
 """How long a process may load artifacts before it takes requests all the same."""
-LOOK_S = 3.0
-"""How long a look at the store may wait for a reply before the store is held to be away."""
+STORE_CHECK_TIMEOUT_S = 3.0
+"""Time limit of a check of the store, after which the store counts as unavailable."""
 BEARER = HTTPBearer(auto_error=False, description="a key of PARSIMONY_API_KEYS, if it is set")
 """For the documentation's Authorize button; the layer ``ApiKeyAuth`` decides, before any route."""
 
 
-class State(TypedDict):
+class AppState(TypedDict):
     """Objects that live as long as the application."""
 
-    context: Context
+    context: AppContext
 
 
 def create_app(settings: Settings | None = None) -> ASGIApp:
@@ -127,11 +127,11 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     tracing = open_tracing(version("parsimony-server"))
     kinds = [make_kind_routes(kind) for kind in KINDS.values()]
     api = create_api(settings, metrics, kinds, tracing)
-    look_ups = (look_up for one in kinds for look_up in one.look_ups)
+    fast_routes = (look_up for one in kinds for look_up in one.fast_routes)
     chats = (
         front.make_fast_route(settings.max_chat_bytes) for front in (chat, messages, responses, embeddings, completions)
     )
-    routes = FastRoutes(look_ups, (*chats, *runs.plain))
+    routes = FastRoutes(fast_routes, (*chats, *runs.plain))
     layers: ASGIApp = FastRouter(api, routes, metrics)
     layers = BodyLimit(layers, settings.max_body_bytes, routes=routes)
     layers = ApiKeyAuth(layers, settings.api_keys, settings.rate_limit)
@@ -150,14 +150,14 @@ def create_api(
     """Return the FastAPI application: all routes, their documentation, and errors.
 
     Args:
-        tracing: traces of runs and calls; None: off.
+        tracing: traces of runs and calls; None if tracing is off.
     """
     api = FastAPI(
         title="Parsimony",
         version=version("parsimony-server"),
         description=DESCRIPTION,
         lifespan=_lifespan(settings, metrics, tracing or Tracing()),
-        dependencies=[Depends(known_query_only)],
+        dependencies=[Depends(require_known_parameters)],
         openapi_url=None,  # app.http.openapi serves it
         docs_url=None,
         redoc_url=None,
@@ -193,53 +193,56 @@ def create_api(
         batches.router,
     )
     # Runs first: routes are tried one after the other, and these are asked most of those that no hot path takes.
-    for router in (*fronts, *resources, *(one.router for one in kinds), what_if.router, feedback.router):
+    for router in (*fronts, *resources, *(one.router for one in kinds), decision_comparison.router, feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=error_responses(401, 403, 429))
-    docs.install(api)
-    missing = pages.install(api)
+    docs.add_docs_pages(api)
+    missing = pages.add_pages(api)
     read_by_routes: list[tuple[type[BaseModel], ...]] = [feedback.bodies, batches.bodies, open_inference.bodies]
     read_by_routes += [recordings.bodies]
     read_by_routes += [one.bodies for one in kinds]
-    openapi.install(api, [body for each in read_by_routes for body in each])
-    problems.install(api, missing)
+    openapi.serve_openapi(api, [body for each in read_by_routes for body in each])
+    problem_details.add_error_handlers(api, missing)
     return api
 
 
 def _lifespan(
     settings: Settings, metrics: Metrics, tracing: Tracing
-) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
+) -> Callable[[FastAPI], AbstractAsyncContextManager[AppState]]:
     @asynccontextmanager
-    async def lifespan(api: FastAPI) -> AsyncIterator[State]:
+    async def lifespan(api: FastAPI) -> AsyncIterator[AppState]:
         parent = multiprocessing.parent_process()
         if parent is not None and parent.pid is not None:
             die_with_parent(signal.SIGTERM, parent.pid)  # of several server processes none outlives the one that counts
         leaving = GracefulShutdown(settings.drain_s)
         with ExitStack() as stack:
             repos = stack.enter_context(open_repositories(settings, client_name="parsimony-server"))
-            looking = stack.enter_context(repos.with_short_timeouts(LOOK_S))
+            looking = stack.enter_context(repos.with_short_timeouts(STORE_CHECK_TIMEOUT_S))
             catalog = Catalog(looking.artifacts)
-            traffic = RolloutTraffic(looking.rollouts, metrics)
+            traffic = RolloutSplitter(looking.rollouts, metrics)
             writer = RecordingWriter(settings.recordings_dir, metrics)
             upload_sandbox = Sandbox(UPLOAD_TIMEOUT_S, imports=("app.store.dataset_upload",), nice=BUILDS_NICE)
             freeze = partial(freeze_by_name, repos=repos, writer=writer, run_in=upload_sandbox)
             chores = HousekeepingJobs(looking, catalog, metrics, traffic, writer, AutomationRunner(repos, freeze))
             thread = CatalogThread(
-                catalog, looking.store, chores=chores.run, revive=repos.restart_store, note=chores.note_activity
+                catalog, looking.store, chores=chores.run, revive=repos.restart_store, note=chores.update_gauges
             )
             with frozen_heap():
                 thread.start()
-                await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
+                # so that the first requests are answered
+                await asyncio.to_thread(thread.looked.wait, FIRST_LOAD_TIMEOUT_S)
             sys.setswitchinterval(SWITCH_INTERVAL_S)
-            solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=lower_priority)
+            solving = ThreadPoolExecutor(
+                MAX_CONCURRENT_SOLVERS, thread_name_prefix="solving", initializer=lower_priority
+            )
             sandbox = Sandbox(settings.solve_timeout_s, imports=("skops.io",))
-            table_sandbox = Sandbox(READING_S, imports=("app.store.uploads",))
-            caller = Caller.from_settings(settings, metrics, tracing)
+            table_sandbox = Sandbox(READ_TIMEOUT_S, imports=("app.store.uploads",))
+            caller = EndpointCaller.from_settings(settings, metrics, tracing)
             counting = stack.enter_context(repos.with_short_timeouts(BUDGET_TIMEOUT_S))
             guard = BudgetGuard(BudgetAccounts(counting.store), metrics)
             spending = SpendRecorder(counting.spending)
             recorder = RunRecorder(writer, counting.recordings)
             try:
-                context = Context(
+                context = AppContext(
                     settings=settings,
                     repos=repos,
                     catalog=catalog,

@@ -1,4 +1,4 @@
-"""Settings, which are read once from environment variables."""
+"""Settings, read once from environment variables."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, FilePath, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.environment_file import EnvironmentFile, refuse_wrong_hosts, split_list
+from app.environment_file import EnvironmentFile, parse_comma_list, validate_host_patterns
 from models.base import NAME_PATTERN
 
 Role = Literal["decide", "build"]
@@ -20,18 +20,18 @@ _MEBIBYTE = 2**20
 
 
 class KeyGrant(NamedTuple):
-    """The role of an API key, and its team; empty: no team."""
+    """The role of an API key, and its team; empty without a team."""
 
     role: Role
     team: str = ""
 
 
 def _hashed(text: str) -> dict[bytes, KeyGrant]:
-    """Read keys, roles, and teams; no message names a key."""
+    """Parse keys, roles, and teams; error messages contain no key."""
     grants: dict[bytes, KeyGrant] = {}
-    if text and not split_list(text):
+    if text and not parse_comma_list(text):
         raise ValueError("must have at least one key; unset it to disable authentication")
-    for position, entry in enumerate(split_list(text), start=1):
+    for position, entry in enumerate(parse_comma_list(text), start=1):
         key, colon, granted = entry.rpartition(":")
         role, at, team = granted.partition("@")
         if not (colon and key and role in ("decide", "build")):
@@ -48,7 +48,7 @@ def _hashed(text: str) -> dict[bytes, KeyGrant]:
 def misspelled_settings(environ: Iterable[str]) -> dict[str, str]:
     """Return environment variables that resemble settings, with the likely setting.
 
-    Other variables with the prefix are ignored, because clusters set some for their services.
+    Other variables with the prefix are ignored, because clusters set such variables for their services.
 
     >>> misspelled_settings(["PARSIMONY_MAX_BACTH", "PARSIMONY_HOST", "parsimony_port", "PARSIMONY_SERVICE_HOST"])
     {'PARSIMONY_MAX_BACTH': 'PARSIMONY_MAX_BATCH'}
@@ -184,7 +184,7 @@ class Settings(BaseSettings):
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, value: str) -> str:
-        for origin in split_list(value):
+        for origin in parse_comma_list(value):
             parts = urlsplit(origin)
             if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}" or "*" in origin:
                 raise ValueError(f"must be origins like https://example.org, without a path, got {origin!r}")
@@ -193,7 +193,7 @@ class Settings(BaseSettings):
     @field_validator("endpoint_hosts")
     @classmethod
     def _are_hosts(cls, value: str) -> str:
-        refuse_wrong_hosts(value)
+        validate_host_patterns(value)
         return value
 
     @field_validator("endpoint_env_file")
@@ -206,7 +206,7 @@ class Settings(BaseSettings):
     @field_validator("dataset_sources")
     @classmethod
     def _are_locations(cls, value: str) -> str:
-        for location in split_list(value):
+        for location in parse_comma_list(value):
             if not re.fullmatch(r"(file:///|(s3|gs|az)://[^/*?\[]+)[^*?\[]*", location):
                 raise ValueError(f"must be locations like file:///data or s3://bucket/folder, got {location!r}")
         return value
@@ -218,16 +218,16 @@ class Settings(BaseSettings):
 
     def allowed_origins(self) -> tuple[str, ...]:
         """Return the origins whose pages may send requests (CORS)."""
-        return split_list(self.cors_origins)
+        return parse_comma_list(self.cors_origins)
 
     def callable_hosts(self) -> tuple[str, ...]:
         """Return the patterns of allowed hosts of endpoints."""
-        return split_list(self.endpoint_hosts)
+        return parse_comma_list(self.endpoint_hosts)
 
     def allowed_sources(self) -> tuple[str, ...]:
         """Return the locations whose files datasets may refer to."""
-        return split_list(self.dataset_sources)
+        return parse_comma_list(self.dataset_sources)
 
     def allowed_modules(self) -> tuple[str, ...]:
         """Return the modules of allowed learners in addition to scikit-learn."""
-        return split_list(self.learner_modules)
+        return parse_comma_list(self.learner_modules)

@@ -66,7 +66,7 @@ def print_facts(title: str, facts: dict[str, Any]) -> None:
 
 
 def _print_records(title: str, records: Sequence[dict[str, Any]]) -> None:
-    """Print records one a row, or side by side where they hold too much for a row of 80 columns."""
+    """Print records one per row, or side by side if they do not fit into 80 columns."""
     different = dict.fromkeys(column for record in records for column in record)
     columns = sorted(different, key=lambda name: name not in _FIRST)
     if len(columns) <= _MAX_COLUMNS and not any(isinstance(value, dict) for r in records for value in r.values()):
@@ -81,7 +81,7 @@ def _print_records(title: str, records: Sequence[dict[str, Any]]) -> None:
 
 
 def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Bring nested records to one level.
+    """Flatten nested records to one level.
 
     >>> _flat({"a": {"b": 1}})
     {'a.b': 1}
@@ -114,7 +114,7 @@ def format_value(value: Any) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
-    """Show progress: a bar on a terminal, else a line per tenth of the steps."""
+    """Show progress: a bar on a terminal, else one line per tenth of the steps."""
     out = get_console(stderr=True)
     if not out.is_terminal:
         yield _lines(out, what)
@@ -183,8 +183,8 @@ def print_savings(record: ArtifactRecord) -> None:
     if savings.advice is not None:
         get_console().print(f"What would help: {savings.advice}.")
     get_console().print()
-    rows = [(one.name, quality_of(one), one.cost) for one in savings.baselines]
-    own = (f"{record.kind} {record.name}, {savings.decision}", quality_of(savings), savings.cost)
+    rows = [(one.name, format_quality(one), one.cost) for one in savings.baselines]
+    own = (f"{record.kind} {record.name}, {savings.decision}", format_quality(savings), savings.cost)
     columns = ["", quality_title(savings, record.unit), f"cost, {record.unit}"]
     print_table(f"on {savings.rows} holdout rows", columns, [*rows, own])
 
@@ -198,17 +198,17 @@ class HasQuality(Protocol):
     def loss(self) -> float | None: ...
 
 
-def quality_of(figures: HasQuality) -> str | float:
+def format_quality(figures: HasQuality) -> str | float:
     """Return the accuracy in percent, or the loss if the dataset has losses."""
     return f"{figures.accuracy:.1%}" if figures.loss is None else figures.loss
 
 
 def quality_title(figures: HasQuality, unit: str) -> str:
-    """Return the title of a column of ``quality_of``."""
+    """Return the title of a column of ``format_quality``."""
     return "correct" if figures.loss is None else f"loss, {unit}"
 
 
-def build(made: Build, as_json: bool) -> None:
+def print_build(made: Build, as_json: bool) -> None:
     """Print the result of a build."""
     facts = made.model_dump(mode="json")
     if as_json:
@@ -231,9 +231,9 @@ def print_versions(records: Sequence[ArtifactRecord], as_json: bool) -> None:
 
 
 def explain_empty_list(listed: Sequence[object]) -> None:
-    """Print the location of an empty store.
+    """If a list is empty, print which server or store was read.
 
-    The server may use a different data folder than the command.
+    It may not be the one that the server uses.
     """
     settings = Settings()
     if not listed and settings.url is not None:
@@ -244,7 +244,7 @@ def explain_empty_list(listed: Sequence[object]) -> None:
 
 
 def _lines(out: Console, what: str) -> Progress:
-    """Print a line for a new message after each tenth of the steps: steps with a line each would fill a log."""
+    """Print a line for a new message after each tenth of the steps, to keep logs short."""
     last, completed = "", -1
 
     def report(done: int, total: int, message: str) -> None:

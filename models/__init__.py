@@ -1,8 +1,8 @@
-"""Data models: immutable values of datasets, artifacts, requests, and errors.
+"""Immutable data models of datasets, artifacts, requests, and errors.
 
 - ``FeaturesSpec``, ``TraceSpec``: descriptions of a table's columns
 - ``FeatureTable``, ``Trace``: the validated tables
-- ``DatasetFacts``: facts of a dataset, without its rows
+- ``DatasetFacts``: properties of a dataset, without its rows
 - ``cascade.py``, ``index.py``, ``portfolio.py``, ``pipeline.py``, ``policy.py``: options, queries, and decisions of
   each
   kind; import them from there

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from models.base import LARGEST, Items, Name, Sent, Value
+from models.base import LARGEST, Items, Name, RequestBody, Value
 from models.data_warning import DataWarning
 from models.savings import LOSS, Interval, Savings, SimpleBaseline
 
@@ -15,7 +15,8 @@ AdviceVerdict = Literal["best", "similar", "worse", "infeasible"]
 class AdviceLimits(Value):
     """Limits of the advice.
 
-    Without limits, the cheapest setting that is nearly as accurate as the best one is selected.
+    Without limits, the cheapest setting that is nearly as accurate as the best one is selected. For a log in which most
+    prompts have one call, it is the cheapest setting that is as accurate as the log.
     """
 
     budget: Limit | None = Field(
@@ -29,7 +30,7 @@ class AdviceLimits(Value):
     )
 
 
-class AdviceRequest(Sent, AdviceLimits):
+class AdviceRequest(RequestBody, AdviceLimits):
     """A request for advice on a dataset."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"dataset": "digits", "budget": 5.0}]})
@@ -68,7 +69,7 @@ class KindAdvice(Value):
 
 
 class ExcludedKind(Value):
-    """An artifact kind that could not be built."""
+    """An artifact kind that could not be built, and the reason."""
 
     kind: str = Field(description="the artifact kind")
     reason: str = Field(description="why the kind could not be built")
@@ -76,7 +77,7 @@ class ExcludedKind(Value):
 
 
 class AdviceRows(Value):
-    """Numbers of rows, by purpose."""
+    """Number of rows for each purpose."""
 
     training: int = Field(description="rows that models learned from")
     validation: int = Field(description="rows that settings and kinds were chosen on")

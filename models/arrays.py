@@ -1,6 +1,6 @@
 """Type aliases of NumPy arrays; docstrings give their shapes.
 
-Fields of plans also declare their ranges; ``solvers.base.refuse_out_of_range`` checks it.
+Fields of plans also declare their ranges, which ``solvers.base.check_array_ranges`` checks.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class NumberRange:
     """The allowed range of an array's numbers.
 
     Attributes:
@@ -37,10 +37,10 @@ class Range:
     has_gaps: bool = False
 
 
-Probabilities = Annotated[Floats, Range(0, 1)]
+Probabilities = Annotated[Floats, NumberRange(0, 1)]
 """Accuracies, error rates, and other shares."""
-SingleProbabilities = Annotated[Singles, Range(0, 1)]
-Amounts = Annotated[Floats, Range(0, LARGEST)]
+SingleProbabilities = Annotated[Singles, NumberRange(0, 1)]
+Amounts = Annotated[Floats, NumberRange(0, LARGEST)]
 """Costs, durations, budgets, deadlines, and their standard errors."""
-Thresholds = Annotated[Floats, Range(-LARGEST, LARGEST, has_gaps=True)]
+Thresholds = Annotated[Floats, NumberRange(-LARGEST, LARGEST, has_gaps=True)]
 """Accept thresholds on a confidence of any scale; NaN: every answer is accepted."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from models.base import Items, Name, Sent, Value
+from models.base import Items, Name, RequestBody, Value
 from models.guarantees import GuaranteeReport, Guarantees
 from models.losses import LossPrices
 from models.savings import ExpectedOutcome, Savings
@@ -18,10 +18,10 @@ class ArtifactRef(Value):
     version: int = Field(ge=1, description="version, counted from 1 for each kind and name")
 
     @property
-    def spelt(self) -> str:
+    def full_name(self) -> str:
         """The reference as ``kind/name/version``.
 
-        >>> ArtifactRef(kind="index", name="digits", version=3).spelt
+        >>> ArtifactRef(kind="index", name="digits", version=3).full_name
         'index/digits/3'
         """
         return f"{self.kind}/{self.name}/{self.version}"
@@ -32,7 +32,7 @@ DecisionId = Annotated[str, Field(description="the decision's id: send it with t
 
 
 class DecisionFacts(Value):
-    """Fields of each reply in addition to the decision."""
+    """Fields that every reply has in addition to the decision."""
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
     decision: DecisionId
@@ -121,7 +121,7 @@ class BuildProgress(Value):
     message: str = Field(default="", description="description of the current step")
 
 
-class BuildRequest(Sent):
+class BuildRequest(RequestBody):
     """Request to build an artifact."""
 
     model_config = ConfigDict(
@@ -156,13 +156,13 @@ class BuildRequest(Sent):
     seed: int = Field(default=0, ge=0, lt=2**63, description="random seed of the build")
     guarantees: Guarantees | None = Field(
         default=None,
-        description="bounds on recall and false positive rates that decisions without limits must keep; the "
-        "build fails unless rows that were reserved for this test prove them; null: none",
+        description="bounds on recall and false positive rates that decisions without limits must keep; the build "
+        "proves them on reserved rows, and fails if it cannot; null: none",
     )
     activate: bool = Field(
         default=True,
-        description="whether the new version becomes the active one; false: it waits for a rollout or an activation; "
-        "the first version of an artifact is always active",
+        description="whether the new version becomes active; if false, it waits for a rollout or an activation; the "
+        "first version of an artifact always becomes active",
     )
 
 

@@ -45,15 +45,15 @@ MAX_LISTED = 10_000
 """Faults of a body that are listed; to list 300,000 takes seconds."""
 
 
-class Sent(Value):
+class RequestBody(Value):
     """Base of request bodies.
 
-    At most ``MAX_LISTED`` errors are listed, so that other requests do not wait.
+    At most ``MAX_LISTED`` errors are listed, so that validation does not block other requests.
 
-    >>> Sent.model_validate(dict.fromkeys(map(str, range(20000))))
+    >>> RequestBody.model_validate(dict.fromkeys(map(str, range(20000))))
     Traceback (most recent call last):
         ...
-    pydantic_core._pydantic_core.ValidationError: 1 validation error for Sent
+    pydantic_core._pydantic_core.ValidationError: 1 validation error for RequestBody
       Value error, has 20000 errors, too many to list ...
     """
 
@@ -87,21 +87,24 @@ def has_finite_numbers(value: Any) -> bool:
 
 
 def _has_finite_sum(numbers: list[Any]) -> bool:
-    """Whether these are numbers whose sum is finite, so that each is: much faster than to look at each."""
+    """Return whether all values are numbers with a finite sum; each is then finite.
+
+    This is much faster than checking each number.
+    """
     try:
         return math.isfinite(sum(numbers))
     except (TypeError, OverflowError):
         return False
 
 
-def refuse_infinite(value: T) -> T:
-    """Return a JSON value; raises ValueError if it has NaN or infinities."""
+def require_finite(value: T) -> T:
+    """Return a JSON value; raises ValueError if it contains NaN or infinities."""
     if not has_finite_numbers(value):
         raise ValueError("must hold finite numbers only, got NaN or an infinity")
     return value
 
 
-Json = Annotated[JsonValue, AfterValidator(refuse_infinite)]
+Json = Annotated[JsonValue, AfterValidator(require_finite)]
 """Any JSON value; its numbers are finite."""
 Items = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in JSON, a tuple here: only the container is taken leniently, its members stay strict."""
@@ -127,5 +130,5 @@ LEFT_OUT = (
     "classifiers, sensors or features that cannot be had now: the decision leaves them out, and those whose endpoint's "
     "circuit is open, too, wherever the limits can be kept without them"
 )
-Without = Annotated[Items[Label], Field(max_length=500, description=LEFT_OUT, examples=[[]])]
+ExcludedNames = Annotated[Items[Label], Field(max_length=500, description=LEFT_OUT, examples=[[]])]
 """What a decision leaves out."""

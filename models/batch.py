@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from models.artifact import ArtifactRef, BuildStatus
-from models.base import Items, Name, Sent, Value
+from models.base import Items, Name, RequestBody, Value
 from models.run import RunLimits, Spent
 
 
-class BatchSpec(Sent, RunLimits):
+class BatchSpec(RequestBody, RunLimits):
     """The artifact that runs a batch, and the limits of its items."""
 
     model_config = ConfigDict(
@@ -25,8 +25,8 @@ class BatchSpec(Sent, RunLimits):
     name: Name = Field(description="the artifact's name", examples=["digits"])
     version: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="version that decides; null: the version that is active when the batch is queued, and for "
-        "its share of the items, the candidate of a canary rollout",
+        description="version that decides; null: the version that is active when the batch is queued; during a canary "
+        "rollout, the candidate decides for its share of the items",
         examples=[None],
     )
     max_concurrency: int = Field(default=8, ge=1, le=64, description="maximum number of concurrent items")
@@ -38,7 +38,7 @@ class BatchSpec(Sent, RunLimits):
 
 
 class BatchFacts(Value):
-    """Immutable facts of a batch, which are known when it is queued."""
+    """Facts of a batch that are known when it is queued and do not change."""
 
     id: str = Field(description="the batch's id", examples=["batch-7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"])
     artifact: ArtifactRef = Field(description="the artifact version that decides")
@@ -60,7 +60,7 @@ class Batch(BatchFacts):
     """A batch: facts, status, progress, and costs."""
 
     status: BuildStatus = Field(
-        description="queued (also when it waits for a worker after its worker died), running, succeeded (every "
+        description="queued (also while it waits for another worker after its worker died), running, succeeded (every "
         "item was run, with or without an answer), failed, or cancelled"
     )
     done: int = Field(description="number of items with a stored answer")

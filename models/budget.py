@@ -1,11 +1,14 @@
-"""Budgets: how much a key, a team, or an artifact may spend in a period, and what happens when it is spent."""
+"""Budgets: how much a key, a team, or an artifact may spend in a period.
+
+A budget also defines what happens when it is spent.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from models.base import LARGEST, Items, Name, Sent, Value
+from models.base import LARGEST, Items, Name, RequestBody, Value
 
 Period = Literal["hour", "day", "month", "total"]
 Scope = Literal["key", "team", "artifact"]
@@ -26,8 +29,8 @@ def is_same_unit(one: str, other: str) -> bool:
     return first == second or {first, second} <= _DOLLARS
 
 
-class BudgetSpec(Sent):
-    """An amount for each period, limits per minute, and what happens when they are spent."""
+class BudgetSpec(RequestBody):
+    """An amount per period, limits per minute, and what happens when they are spent."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -62,8 +65,9 @@ class BudgetSpec(Sent):
     )
     is_paced: bool = Field(
         default=False,
-        description="whether the amount is released evenly over the period: at any time, a tenth of the amount "
-        "plus the elapsed share of it may have been spent; not supported for total",
+        description="whether the amount is released evenly over the period. At any time, a tenth of the amount plus "
+        "the elapsed share of it may be spent. Portfolios then plan with the remaining amount per item expected in the "
+        "rest of the period. Not supported for total",
     )
     when_spent: WhenSpent = Field(
         default="refuse",
@@ -100,7 +104,7 @@ class BudgetSpec(Sent):
         return self
 
     def account_changes(self, other: "BudgetSpec") -> bool:
-        """Return whether the spending of the other budget does not count for this budget."""
+        """Return whether spending recorded for the other budget must not count here."""
         return (self.scope, self.target, self.unit) != (other.scope, other.target, other.unit)
 
 
@@ -129,11 +133,11 @@ class ShownBudget(Value):
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Who pays for an item.
+    """The key and the team that pay for an item.
 
     Attributes:
-        key: id of the API key; empty: no known key.
-        team: team of the key; empty: none.
+        key: id of the API key; empty if the key is unknown.
+        team: team of the key; empty if there is none.
     """
 
     key: str = ""

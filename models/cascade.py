@@ -1,7 +1,8 @@
 """IDK classifier cascades: classifiers, queries, and decisions.
 
-An *IDK classifier* answers a class or "I don't know"; a *deterministic* one (success probability 1) always answers.
-A *cascade* calls classifiers in turn until one answers. Times are in the unit that the caller or the dataset declares.
+An *IDK classifier* answers with a class or "I don't know". A *deterministic* classifier (success probability 1) always
+answers. A *cascade* calls classifiers in turn until one answers. Times are in the unit declared by the caller or the
+dataset.
 """
 
 from typing import Annotated, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Without
+from models.base import LARGEST, ExcludedNames, ItemId, Items, Label, RequestBody, Value
 from models.chat_options import ChatOptions
 from models.conversation import ConversationOptions
 from models.evaluation import HasCompleteItems
@@ -74,7 +75,7 @@ class Classifier(Value):
         return self.success_probability == 1.0
 
 
-class SolveRequest(Sent):
+class SolveRequest(RequestBody):
     """Classifiers to order into a cascade, without an artifact."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SOLVE_EXAMPLE]})
@@ -135,26 +136,25 @@ class CascadeLimits(HasBudget):
     deadline: float | None = Field(
         default=None,
         gt=0,
-        description="upper bound on the sum of worst-case times, in the artifact's unit; if no cascade that ends "
-        "with the deterministic classifier keeps the deadline, the most accurate cascade that keeps "
-        "it is used",
+        description="upper bound on the sum of worst-case times, in the artifact's unit. If no cascade that ends with "
+        "the deterministic classifier keeps it, the most accurate cascade that keeps it is used",
         examples=[25.0],
     )
     min_accuracy: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="lower bound on accuracy, from 0 to 1, reached on holdout rows with a margin of one standard "
-        "error; the cheapest cascade of the frontier that reaches it is selected",
+        description="lower bound on accuracy, from 0 to 1. The cheapest cascade of the frontier that reaches it on "
+        "holdout rows, with a margin of one standard error, is selected",
         examples=[0.9],
     )
     budget: Budget | None = Field(
         default=None,
-        description="upper bound on the mean cost or time per item, in the artifact's unit, kept with a margin of "
-        "one standard error; the most accurate cascade of the frontier within it is selected",
+        description="upper bound on the mean cost or time per item, in the artifact's unit. The most accurate cascade "
+        "of the frontier that keeps it, with a margin of one standard error, is selected",
         examples=[14.0],
     )
-    excluded: Without = ()
+    excluded: ExcludedNames = ()
 
 
 class CascadeQuery(CascadeLimits):
@@ -164,14 +164,14 @@ class CascadeQuery(CascadeLimits):
 
     item: ItemId | None = Field(
         default=None,
-        description="the item's id. With ids, items can be divided between two cascades, so that the budget is "
-        "spent in full, or min_accuracy is just reached; the same id always gets the same cascade. Without ids, "
-        "one cascade is used for all items",
+        description="the item's id. With ids, items can be divided between two cascades, so that the budget is spent "
+        "in full, or min_accuracy is just reached. The same id always gets the same cascade. Without ids, one cascade "
+        "is used for all items",
         examples=["image-1"],
     )
 
 
-class CascadeEvaluateRequest(Sent, CascadeLimits, HasCompleteItems):
+class CascadeEvaluateRequest(RequestBody, CascadeLimits, HasCompleteItems):
     """Complete items to evaluate with a cascade."""
 
     model_config = ConfigDict(
@@ -200,7 +200,7 @@ class CascadeEvaluateRequest(Sent, CascadeLimits, HasCompleteItems):
 
 
 class CascadeShare(Value):
-    """One of two cascades between which items are divided at random."""
+    """One of two cascades, and the random share of items that it decides."""
 
     cascade: Items[str] = Field(description="the classifiers in the order to call them")
     share: float = Field(description="share of items that this cascade decides, from 0 to 1")
@@ -218,9 +218,8 @@ class CascadeRunDecision(CascadeDecision):
     )
     skipped: Items[str] = Field(
         default=(),
-        description="classifiers of the decided cascade that are skipped because the circuit breaker of their "
-        "endpoint is open; probabilities of reaching later steps, and the expected duration, are then "
-        "upper bounds",
+        description="classifiers of the decided cascade that are skipped because the circuit breaker of their endpoint "
+        "is open; the expected duration and the probabilities of reaching later steps are then upper bounds",
     )
 
 
@@ -298,6 +297,6 @@ class CascadeOptions(ChatOptions):
     )
     in_time_order: bool = Field(
         default=False,
-        description="whether the rows are in chronological order: the later half is then the holdout half, so "
-        "that accuracy and deadlines are measured on later rows",
+        description="whether the rows are in chronological order. The later half is then the holdout half, so that "
+        "accuracy and deadlines are measured on later rows",
     )

@@ -20,8 +20,8 @@ class ChatExtras(Value):
         default=None,
         gt=0,
         le=600,
-        description="time limit of the whole answer in seconds, after which the best answer so far is returned; "
-        "null: 600 seconds to the first chunk of the answer, and the timeouts of the endpoints",
+        description="time limit of the whole answer in seconds; after it, the best answer so far is returned. null: "
+        "600 seconds until the first chunk of the answer, and the timeouts of the endpoints",
     )
     tools: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None,
@@ -36,7 +36,7 @@ class ChatExtras(Value):
 
 
 class ChangedField(Value):
-    """A field of a request that an endpoint received with another value, or not at all."""
+    """A request field that an endpoint received with another value, or not at all."""
 
     endpoint: str = Field(description="the called endpoint")
     field: str = Field(description="the field of the request", examples=["max_tokens"])
@@ -45,7 +45,7 @@ class ChangedField(Value):
 
 
 class ChatMessage(BaseModel):
-    """A chat message; further fields are passed on."""
+    """A chat message; additional fields are forwarded."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -60,7 +60,10 @@ ChatModelName = Annotated[str, Field(min_length=3, max_length=300)]
 
 
 class OpenRequest(BaseModel):
-    """A request of another API; further fields are kept. Null and empty fields count as absent."""
+    """A request of another API; additional fields are kept.
+
+    Null and empty fields count as absent.
+    """
 
     model_config = ConfigDict(extra="allow")
     required: ClassVar[tuple[str, ...]] = ()
@@ -77,7 +80,10 @@ class OpenRequest(BaseModel):
 
 
 class ChatRequest(OpenRequest):
-    """A chat request; all further fields are passed on. Null and empty fields count as absent."""
+    """A chat request; all additional fields are forwarded.
+
+    Null and empty fields count as absent.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -108,12 +114,12 @@ class ChatRequest(OpenRequest):
         stream: bool,
         extras: ChatExtras,
     ) -> "ChatRequest":
-        """Return the chat request of a request in another API's form, which was validated there.
+        """Return a chat request for a request of another API, which is already validated.
 
         Args:
-            options: further fields; those that are None are absent.
+            options: additional fields; fields that are None are left out.
         Raises:
-            InvalidRequest: several answers are requested, which other APIs do not have.
+            InvalidRequest: several answers are requested; other APIs do not support this.
         """
         if "n" in options:
             raise InvalidRequest.from_faults(Fault(("n",), "is not supported"))
@@ -123,7 +129,10 @@ class ChatRequest(OpenRequest):
 
 
 class ChatAnswer(BaseModel):
-    """The assistant's message, with all fields of the model that answered, such as tool calls."""
+    """The assistant's message, with all fields that the answering model returned.
+
+    An example of such a field is tool calls.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -132,7 +141,7 @@ class ChatAnswer(BaseModel):
 
 
 class ChatChoice(BaseModel):
-    """A choice of a completion, with all fields of the model that answered."""
+    """A choice of a completion, with all fields that the answering model returned."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -142,7 +151,10 @@ class ChatChoice(BaseModel):
 
 
 class ChatUsage(BaseModel):
-    """Tokens of the call that answered, as its provider counts them; the steps list the tokens of each call."""
+    """Token counts of the call that answered, as its provider reports them.
+
+    The steps list the tokens of each call.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -164,12 +176,12 @@ class ChatCompletion(BaseModel):
     usage: ChatUsage = Field(description="tokens of the call that answered")
     parsimony: dict[str, Any] = Field(
         description="the run, as in the reply of .../runs, and ``changed``: request fields that an endpoint received "
-        "with another value, or not at all; with route_only the decision"
+        "with another value, or not at all. With route_only, the decision"
     )
 
 
 class ChatModel(BaseModel):
-    """An artifact in OpenAI's format of a model."""
+    """An artifact, in OpenAI's model format."""
 
     id: str = Field(description="the value of ``model`` in requests")
     object: Literal["model"] = Field(default="model", description="a constant")

@@ -1,4 +1,4 @@
-"""Build options of the kinds of artifacts that answer chats."""
+"""Build options shared by the artifact kinds that answer chats."""
 
 from pydantic import Field
 

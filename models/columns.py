@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.errors import Fault, InvalidRequest
 
-FARTHEST = 1e30
+MAX_COORDINATE_VALUE = 1e30
 """The largest value of a feature, either way: single precision can hold it, and its square is finite."""
 Columns = Mapping[str, NDArray[Any]]
 _NOTHING = np.empty(0)
@@ -26,10 +26,10 @@ _WHOLE = 2.0**53
 """Up to here every whole number is a float of its own."""
 
 
-def first_repeated(names: Iterable[str]) -> str | None:
+def find_duplicate_name(names: Iterable[str]) -> str | None:
     """Return the first duplicate name; None without one.
 
-    >>> first_repeated(["a", "b", "a"])
+    >>> find_duplicate_name(["a", "b", "a"])
     'a'
     """
     seen: set[str] = set()
@@ -40,9 +40,9 @@ def first_repeated(names: Iterable[str]) -> str | None:
     return None
 
 
-def refuse_repeated(what: str, names: Iterable[str]) -> None:
+def require_unique_names(what: str, names: Iterable[str]) -> None:
     """Raise ValueError for a duplicate name."""
-    repeated = first_repeated(names)
+    repeated = find_duplicate_name(names)
     if repeated is not None:
         raise ValueError(f"{what} must be unique, got {repeated!r} twice")
 
@@ -121,7 +121,7 @@ def read_texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]
 
 
 def read_prompts(columns: Columns, name: str, faults: list[Fault]) -> list[str]:
-    """Return a column of texts of any length; missing ones are faults."""
+    """Return a column of texts of any length; missing texts are faults."""
     column = _present(columns, name, faults)
     if column is None:
         return []
@@ -141,7 +141,7 @@ def read_truths(columns: Columns, name: str, faults: list[Fault]) -> Floats:
     if column is None:
         return _NOTHING
     if column.dtype.kind == "O":
-        read = [parse_yes_no(cell) for cell in column]
+        read = [parse_boolean(cell) for cell in column]
         column = np.array([np.nan if truth is None else truth for truth in read])
     values = column.astype(np.float64) if column.dtype.kind in "iufb" else np.full(len(column), np.nan)
     odd = (values != 0) & (values != 1)
@@ -152,26 +152,28 @@ def read_truths(columns: Columns, name: str, faults: list[Fault]) -> Floats:
     return values
 
 
-def parse_yes_no(cell: object) -> float | None:
-    """Parse a boolean as 1 or 0; None if it is not a boolean.
+def parse_boolean(cell: object) -> float | None:
+    """Parse a boolean as 1 or 0; return None for anything else.
 
-    >>> parse_yes_no("True"), parse_yes_no(0.0), parse_yes_no("maybe"), parse_yes_no(0.5)
+    >>> parse_boolean("True"), parse_boolean(0.0), parse_boolean("maybe"), parse_boolean(0.5)
     (1.0, 0.0, None, None)
     """
     return _TRUTHS.get(str(cell).strip().lower())
 
 
-def text_of(cell: str | float | bool) -> str:
-    """Return the text of one class or category, as ``read_texts`` does.
+def format_class(cell: str | float | bool) -> str:
+    """Return the text of one class or category, in the form of ``read_texts``.
 
-    >>> text_of(1.0), text_of("1.0"), text_of(True), text_of(0.5), text_of("red")
+    >>> format_class(1.0), format_class("1.0"), format_class(True), format_class(0.5), format_class("red")
     ('1', '1', 'true', '0.5', 'red')
     """
     return str(read_texts({"": np.array([cell], dtype=object if isinstance(cell, str) else None)}, "", [])[0])
 
 
-def categories_of(columns: Columns, name: str, faults: list[Fault], *, missing: bool) -> tuple[tuple[str, ...], Floats]:
-    """Return the sorted categories of a column, and each row's index into them.
+def encode_categories(
+    columns: Columns, name: str, faults: list[Fault], *, missing: bool
+) -> tuple[tuple[str, ...], Floats]:
+    """Return the sorted categories of a column, and the index of each row's category.
 
     The index of a missing cell is NaN.
     """
@@ -192,8 +194,8 @@ def categories_of(columns: Columns, name: str, faults: list[Fault], *, missing: 
     return tuple(str(names[i]) for i in order), codes
 
 
-def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], Int32s]:
-    """Return the sorted classes of a label, and each row's index into them.
+def encode_classes(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], Int32s]:
+    """Return the sorted classes of a label, and the index of each row's class.
 
     Numbers are sorted by value, and texts alphabetically.
     """
@@ -213,10 +215,10 @@ def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple
 
 
 def read_items(columns: Columns, name: str | None, faults: list[Fault]) -> tuple[tuple[str, ...], Int64s]:
-    """Return the names of items, and each row's index into them.
+    """Return the names of items, and the index of each row's item among them.
 
-    Names that are longer than a class may be, such as prompts, are replaced by their SHA-256. Without an item column,
-    both are empty.
+    Names that exceed the maximum length of a class, such as prompts, are replaced by their SHA-256. Without an item
+    column, both results are empty.
     """
     nothing = np.empty(0, dtype=np.int64)
     if name is None:
@@ -230,12 +232,12 @@ def read_items(columns: Columns, name: str | None, faults: list[Fault]) -> tuple
 
 
 def shorten_text(text: str) -> str:
-    """Replace a text by its SHA-256 if it is longer than a class may be."""
+    """Replace a text that exceeds the maximum length of a class by its SHA-256."""
     return text if len(text) <= MAX_CLASS_LENGTH else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> Singles:
-    """Return the embeddings after checking their shape and that they are finite."""
+def validate_embeddings(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> Singles:
+    """Return the embeddings; their shape is checked, and numbers must be finite."""
     if embeddings is None:
         return np.empty((rows, 0), dtype=np.float32)
     if embeddings.ndim != 2 or embeddings.dtype != np.float32:
@@ -251,7 +253,7 @@ def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault
     return np.ascontiguousarray(embeddings)
 
 
-def side_by_side(columns: list[Floats | float] | list[Floats], rows: int) -> Floats:
+def stack_columns(columns: list[Floats | float] | list[Floats], rows: int) -> Floats:
     """Stack columns or constants: (rows, len(columns)), C-ordered and read-only."""
     table = np.empty((rows, len(columns)))
     for j, column in enumerate(columns):
@@ -260,7 +262,7 @@ def side_by_side(columns: list[Floats | float] | list[Floats], rows: int) -> Flo
     return table
 
 
-def raise_if_any(faults: list[Fault]) -> None:
+def raise_faults(faults: list[Fault]) -> None:
     """Raise InvalidRequest with all faults if there are any."""
     if faults:
         raise InvalidRequest.from_faults(*faults)
@@ -292,7 +294,10 @@ def find_missing(column: NDArray[Any]) -> Bools:
 
 
 def _not_numeric(column: NDArray[Any]) -> Bools:
-    """Which cells keep a text column from being numbers; all of them if each alone could be one."""
+    """Return which cells prevent a text column from being read as numbers.
+
+    If each cell alone could be a number, all cells are returned.
+    """
     bad = np.array([not _is_number(value) for value in column])
     return bad if bad.any() else np.ones(len(column), dtype=bool)
 

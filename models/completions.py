@@ -1,4 +1,4 @@
-"""Requests and replies of OpenAI's older completions API, for clients that have no chats."""
+"""Requests and replies of OpenAI's legacy completions API, for older clients."""
 
 from typing import Any, ClassVar, Literal
 
@@ -8,7 +8,7 @@ from models.chat import ChatExtras, ChatModelName, ChatUsage, OpenRequest
 
 
 class CompletionRequest(OpenRequest):
-    """A prompt, which is sent as a user's message; all further fields are passed on."""
+    """A prompt, which is sent as a user message; all additional fields are forwarded."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"model": "cascade/digits", "prompt": "[0, 1, 2]"}]})
     required: ClassVar[tuple[str, ...]] = ("model", "prompt")
@@ -27,7 +27,7 @@ class CompletionRequest(OpenRequest):
 
 
 class CompletionReply(BaseModel):
-    """A completion in OpenAI's older format; ``parsimony`` has the decision and run."""
+    """A completion in OpenAI's legacy format; ``parsimony`` has the decision and run."""
 
     model_config = ConfigDict(extra="allow")
 

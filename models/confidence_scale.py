@@ -20,21 +20,22 @@ BOUNDS: dict[ConfidenceScale, tuple[float, float]] = {
 """The least and the largest value of each scale."""
 
 
-def guess_scale(values: Any) -> ConfidenceScale | None:
-    """Return the likely scale of finite values; None if it is ambiguous.
+def detect_scale(values: Any) -> ConfidenceScale | None:
+    """Return the likely scale of finite values; None if the scale is ambiguous.
 
-    It is ``logprob`` if no value is above 0 and some are below, and ``probability`` for values from 0 to 1.
+    It is ``logprob`` if all values are at most 0 and some are negative. It is ``probability`` if all values are from 0
+    to 1.
 
-    >>> guess_scale([0.2, 1.0]), guess_scale([-0.7, -0.0001]), guess_scale([20.0, 97.5])
+    >>> detect_scale([0.2, 1.0]), detect_scale([-0.7, -0.0001]), detect_scale([20.0, 97.5])
     ('probability', 'logprob', None)
     """
     numbers = np.asarray(values, dtype=np.float64)
     if len(numbers) and numbers.min() < 0 and numbers.max() <= 0:
         return "logprob"
-    return None if is_beyond(numbers, "probability").any() else "probability"
+    return None if is_outside_scale(numbers, "probability").any() else "probability"
 
 
-def is_beyond(values: Any, scale: ConfidenceScale) -> Bools:
+def is_outside_scale(values: Any, scale: ConfidenceScale) -> Bools:
     """Return which values, (n,), are outside the range of a scale."""
     low, high = BOUNDS[scale]
     numbers = np.asarray(values, dtype=np.float64)
@@ -42,7 +43,7 @@ def is_beyond(values: Any, scale: ConfidenceScale) -> Bools:
 
 
 def to_probability(values: Any, scale: ConfidenceScale) -> Floats:
-    """Convert confidences within the bounds of their scale to probabilities.
+    """Convert confidences to probabilities; values are clipped to their scale's range.
 
     >>> to_probability([-0.5], "logprob").round(4).tolist(), to_probability([97.0, 0.0], "percent").tolist()
     ([0.6065], [0.97, 0.0])

@@ -1,9 +1,8 @@
 """Cost specs and cost functions: a constant, or a polynomial in the item's size.
 
 A *spec* declares the cost of a feature: ``Amount``, ``Polynomial``, ``Terms`` (sizes of several dimensions), or
-``Timings`` (measurements to fit). ``CostFunction`` evaluates it. Its coefficients are non-negative, so that cost
-never falls with size. The cost of a set of features is the sum of their costs (Equation 1 of *Indexing Cost Sensitive
-Prediction*).
+``Timings`` (measurements to fit). ``CostFunction`` evaluates it. Its coefficients are non-negative, so cost never falls
+with size. The cost of a set of features is the sum of their costs (Equation 1 of *Indexing Cost Sensitive Prediction*).
 """
 
 import math
@@ -104,9 +103,9 @@ class Timings(Value):
 
 
 def choose_by_field(kinds: Mapping[str, type[Value]]) -> Discriminator:
-    """Return a Pydantic discriminator of cost specs by their distinctive field.
+    """Return a Pydantic discriminator of cost specs, by the field that only one has.
 
-    Validation errors then name only the kind of cost that was sent.
+    Validation errors then concern only the kind of cost that was sent.
     """
 
     def kind_of(cost: Any) -> str | None:
@@ -145,8 +144,7 @@ class Residuals:
     Attributes:
         rms: root mean square.
         largest_over: the largest amount by which the curve is above a quantile.
-        largest_under: the largest amount by which the curve is below a quantile; 0: the curve covers every measured
-            size.
+        largest_under: the largest amount by which the curve is below a quantile; 0 if it is never below.
     """
 
     rms: float
@@ -199,8 +197,8 @@ class CostFunction:
     def sum_of(cls, functions: Iterable["CostFunction"], dimensions: int = 0) -> "CostFunction":
         """Return the sum of cost functions (Equation 1).
 
-        Sums of coefficients are correctly rounded, so that the order does not matter. Functions must have equal
-        numbers of dimensions; constants fit any number.
+        Sums of coefficients are correctly rounded, so the order does not matter. Functions must have equal numbers of
+        dimensions; constants can be added to any function.
 
         >>> parts = [CostFunction.from_constant(1.0), CostFunction.from_polynomial([0.0, 2.0])]
         >>> CostFunction.sum_of(parts).coefficients.tolist()
@@ -211,7 +209,7 @@ class CostFunction:
         k = max((function.dimensions for function in every), default=dimensions)
         for function in every:
             if function.dimensions not in (0, k):
-                raise InvalidRequest(f"costs must have equal dimensions, got {function.dimensions} and {k}")
+                raise InvalidRequest(f"costs must depend on equally many sizes, got {function.dimensions} and {k}")
             for powers, coefficient in zip(function.powers.tolist(), function.coefficients.tolist(), strict=True):
                 terms.setdefault(tuple(powers) or (0,) * k, []).append(coefficient)
         if k <= 1:
@@ -226,8 +224,8 @@ class CostFunction:
     def fit(cls, timings: Timings) -> tuple["CostFunction", Residuals]:
         """Fit a curve to the quantile of the costs at each size.
 
-        Non-negative least squares of relative errors, on columns scaled to a maximum of 1. The curve is then
-        multiplied by the smallest factor, at least 1, so that it covers the quantile at every measured size.
+        The fit is non-negative least squares of relative errors, on columns scaled to a maximum of 1. The curve is then
+        multiplied by the smallest factor, at least 1, so that it is at or above the quantile at every measured size.
 
         >>> timings = Timings.model_validate({"timings": [[1, 3.0], [2, 5.0], [4, 9.0]], "degree": 1})
         >>> CostFunction.fit(timings)[0].coefficients.round(6).tolist()
@@ -254,7 +252,7 @@ class CostFunction:
         )
 
     def _lifted(self, sizes: Floats, costs: Floats) -> "CostFunction":
-        """Multiply by the smallest factor that puts the curve at or above all costs."""
+        """Multiply by the smallest factor that raises the curve to at least all costs."""
         curve = self(sizes)
         factor = max(1.0, float(np.max(np.divide(costs, curve, out=np.ones_like(costs), where=curve > 0))))
         lifted = CostFunction(self.powers, self.coefficients * factor)
@@ -267,7 +265,7 @@ class CostFunction:
 
     @property
     def dimensions(self) -> int:
-        """The number of dimensions of the size; 0 for a constant of any size."""
+        """The number of dimensions of the size; 0 for a constant."""
         return int(self.powers.shape[1])
 
     @property
@@ -276,12 +274,14 @@ class CostFunction:
         return bool(np.any(self.coefficients[self.powers.any(axis=1)] > 0))
 
     def __add__(self, other: "CostFunction") -> "CostFunction":
-        """Add two costs: what computing both features costs (Equation 1)."""
+        """Add two costs, as of computing both features (Equation 1)."""
         return CostFunction.sum_of([self, other])
 
     def __call__(self, sizes: ArrayLike) -> Floats:
-        """Evaluate at sizes (…, k), giving (…). One dimension goes by Horner's rule, which never falls with size nor
-        with a coefficient, in floating point too."""
+        """Return the costs at sizes (…, k), as (…).
+
+        One dimension uses Horner's rule. So even in floating point, costs never fall with size or with a coefficient.
+        """
         points = np.asarray(sizes, dtype=np.float64)
         if points.shape[-1:] != (self.dimensions,):
             raise InvalidRequest(f"sizes of shape {points.shape} must end in {self.dimensions} dimensions")
@@ -291,7 +291,7 @@ class CostFunction:
             return np.asarray(_monomials(self.powers, points) @ self.coefficients)
 
     def cost_at(self, size: Sequence[float]) -> "CostFunction":
-        """Return the constant cost at a size."""
+        """Return the cost at a size as a constant cost function."""
         return CostFunction.from_constant(float(self(np.array(size if self.dimensions else (), dtype=np.float64))))
 
 

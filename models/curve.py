@@ -31,7 +31,7 @@ class BaselinePoint(Value):
 
 
 class Baseline(Value):
-    """A simple alternative to the artifact, at one or several budgets."""
+    """A simple alternative to the artifact, at one or more budgets."""
 
     name: str = Field(
         description="name of the baseline: a classifier that always answers, a fixed set of features, a router"

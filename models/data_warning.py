@@ -1,4 +1,4 @@
-"""Warnings about datasets whose figures are less certain than they seem."""
+"""Warnings about datasets whose figures are less certain than they appear."""
 
 from typing import Literal
 

@@ -16,23 +16,23 @@ from pydantic import Field, model_validator
 from models.arrays import Floats, Int32s, Int64s
 from models.base import LARGEST, Items, Label, Value
 from models.columns import (
-    FARTHEST,
+    MAX_COORDINATE_VALUE,
     Columns,
-    categories_of,
-    codes_of,
-    raise_if_any,
+    encode_categories,
+    encode_classes,
+    raise_faults,
     read_items,
     read_numbers,
     read_texts,
-    refuse_repeated,
-    side_by_side,
+    require_unique_names,
+    stack_columns,
 )
 from models.cost import Cost, size_columns_of
 from models.errors import Fault
-from models.losses import HasLosses, Losses, matrix_of, read_losses
+from models.losses import HasLosses, Losses, get_loss_matrix, read_losses
 from models.trace import Trace
 from models.trace_spec import TraceSpec
-from models.units import refuse_other_times
+from models.units import check_time_unit
 from models.weights import HasWeights, read_weights, repeat_rows
 
 
@@ -60,8 +60,8 @@ class FeaturesSpec(HasLosses, HasWeights):
     )
     item: Label | None = Field(
         default=None,
-        description="the column that identifies the item of each row, if items repeat: rows of one item stay "
-        "together when rows are split, and intervals resample items; null: every row is a different item",
+        description="the column that identifies the item of each row, if items repeat. Rows of one item stay together "
+        "when rows are split, and intervals resample items. null: every row is a different item",
     )
     features: Annotated[Items[FeatureSpec], Field(min_length=1)] = Field(description="the features")
     categorical: Items[Label] = Field(
@@ -74,9 +74,9 @@ class FeaturesSpec(HasLosses, HasWeights):
 
     @model_validator(mode="after")
     def _names_differ(self) -> "FeaturesSpec":
-        refuse_repeated("feature name", (feature.name for feature in self.features))
-        refuse_repeated("column", self.feature_columns)
-        refuse_other_times({each.name: each.time for each in self.features}, self.unit, self.time_unit)
+        require_unique_names("feature name", (feature.name for feature in self.features))
+        require_unique_names("column", self.feature_columns)
+        check_time_unit({each.name: each.time for each in self.features}, self.unit, self.time_unit)
         strangers = [column for column in self.categorical if column not in self.feature_columns]
         if strangers:
             raise ValueError(f"categorical column {strangers[0]!r} must be a column of a feature")
@@ -109,7 +109,7 @@ class FeaturesSpec(HasLosses, HasWeights):
 
     @property
     def class_columns(self) -> tuple[str, ...]:
-        """The columns with classes, categories, or items, which are read as texts."""
+        """The columns of classes, categories, or items; they are read as texts."""
         return tuple(name for name in (self.label, self.item, *self.categorical) if name is not None)
 
 
@@ -121,12 +121,12 @@ class FeatureTable:
     """A validated feature table.
 
     Attributes:
-        values: (n, d) float64, the feature columns in the order of the spec: numbers, or indices into the categories;
-            NaN where a cell is missing.
+        values: (n, d) float64, feature columns in the order of the spec: numbers, or indices into the categories.
+            Missing cells are NaN.
         categories: the categories of each column, empty for numbers.
         labels: (n,) int32, indices into classes.
         sizes: (n, k) float64, k = number of size columns, all above 0.
-        items: (n,) int64, indices into item_names; (0,) if every row is an item of its own.
+        items: (n,) int64, indices into item_names; (0,) if each row is a separate item.
         loss_matrix: (C, A), the matrix of ``losses``; (0, 0) without one.
         weights: (n,), above 0; (0,) if all rows weigh the same.
     """
@@ -175,7 +175,7 @@ class FeatureTable:
     ) -> "FeatureTable":
         """Validate the columns against the spec, and return the table.
 
-        Raises InvalidRequest that lists every fault.
+        Raises InvalidRequest with a list of all faults.
         """
         faults: list[Fault] = []
         if embeddings is not None:
@@ -187,31 +187,33 @@ class FeatureTable:
         item_names, items = read_items(columns, spec.item, faults)
         if spec.label in names:
             faults.append(Fault(("spec", "features"), f"must not include the label column {spec.label!r}"))
-        classes, codes = codes_of(spec.label, label, faults)
-        raise_if_any(faults)
+        classes, codes = encode_classes(spec.label, label, faults)
+        raise_faults(faults)
         losses = read_losses(spec, classes, len(classes), faults)
         weights = read_weights(spec, columns, classes, codes, faults)
-        raise_if_any(faults)
+        raise_faults(faults)
         categories, values = tuple(each for each, _ in read), [column for _, column in read]
-        cells, at = side_by_side(values, len(codes)), side_by_side(sizes, len(codes))
-        return cls(spec, classes, categories, codes, cells, at, items, item_names, matrix_of(losses), weights)
+        cells, at = stack_columns(values, len(codes)), stack_columns(sizes, len(codes))
+        return cls(spec, classes, categories, codes, cells, at, items, item_names, get_loss_matrix(losses), weights)
 
 
 def _feature_column(
     columns: Columns, name: str, spec: FeaturesSpec, faults: list[Fault]
 ) -> tuple[tuple[str, ...], Floats]:
     if name in spec.categorical:
-        return categories_of(columns, name, faults, missing=spec.missing)
-    return (), read_numbers(columns, name, faults, at_least=-FARTHEST, at_most=FARTHEST, missing=spec.missing)
+        return encode_categories(columns, name, faults, missing=spec.missing)
+    return (), read_numbers(
+        columns, name, faults, at_least=-MAX_COORDINATE_VALUE, at_most=MAX_COORDINATE_VALUE, missing=spec.missing
+    )
 
 
 Dataset = FeatureTable | Trace
 
 
 def apply_weights(dataset: Dataset) -> Dataset:
-    """Return the dataset with each row repeated in proportion to its weight, as copies of one item.
+    """Return the dataset with rows repeated in proportion to their weights.
 
-    The dataset itself is returned if all rows weigh the same.
+    Copies of a row are one item. If all weights are equal, the dataset is returned unchanged.
     """
     if not len(dataset.weights):
         return dataset
@@ -220,7 +222,7 @@ def apply_weights(dataset: Dataset) -> Dataset:
 
 
 class DatasetFacts(Value):
-    """Facts of a dataset, without its rows."""
+    """Properties of a dataset, without its rows."""
 
     spec: DatasetSpec = Field(description="how the table is read")
     rows: int = Field(description="the number of rows")
@@ -236,7 +238,7 @@ class DatasetFacts(Value):
     )
 
     def of_complete_rows(self) -> "DatasetFacts":
-        """Return the facts of the rows in which all classifiers were called."""
+        """Return the properties of the rows in which all classifiers were called."""
         if self.complete_rows is None:
             return self
         items = None if self.items is None else min(self.items, self.complete_rows)
@@ -254,7 +256,7 @@ class DatasetFacts(Value):
 
     @classmethod
     def from_dataset(cls, dataset: Dataset) -> "DatasetFacts":
-        """Return the facts of a dataset."""
+        """Return the properties of a dataset."""
         return cls(
             spec=dataset.spec,
             rows=dataset.rows,
@@ -271,7 +273,7 @@ def dataset_from_columns(
 ) -> Dataset:
     """Validate the columns, and return the table that the spec describes.
 
-    Raises InvalidRequest that lists every fault.
+    Raises InvalidRequest with a list of all faults.
     """
     if isinstance(spec, FeaturesSpec):
         return FeatureTable.from_columns(spec, columns, embeddings)

@@ -37,13 +37,14 @@ class ClassifierProfile(Value):
     name: str = Field(description="the classifier's name")
     group: str | None = Field(description="group of dependent classifiers; null: none")
     accuracy: Share = Field(
-        description="accuracy on all items, from 0 to 1; for graded answers the mean quality; "
-        "if it was not called for all items, its calls are weighted by inverse propensities, unless there are too few",
+        description="accuracy on all items, from 0 to 1; for graded answers, the mean quality. If the classifier was "
+        "not called for all items, its calls are weighted by inverse propensities, unless there are too few",
     )
     calls: int = Field(description="number of items for which it was called")
     effective_calls: float | None = Field(
-        description="effective sample size of its calls: the number of calls for randomly drawn items that "
-        "would be as informative; smaller if the called items differ from all items; null: too few calls to estimate it"
+        description="effective sample size of the classifier's calls: the number of calls for randomly drawn items "
+        "that would be as informative. It is smaller if the called items differ from all items. null: too few calls to "
+        "estimate it"
     )
     mean_cost: float = Field(description="mean cost per item, in the dataset's unit")
     mean_confidence: float | None = Field(description="mean confidence of the classifier; null: it has no confidences")
@@ -57,9 +58,10 @@ class ClassifierProfile(Value):
 
 
 class Agreement(Value):
-    """For each pair of classifiers, how often one is correct where the other is wrong.
+    """For each pair of classifiers, how often one is correct when the other is wrong.
 
-    Rows and columns are classifiers in the same order. A graded answer is correct from 0.5 on.
+    Rows and columns are classifiers in the same order. A graded answer counts as correct if its quality is at least
+    0.5.
     """
 
     classifiers: Items[str] = Field(description="the classifiers' names")
@@ -120,18 +122,18 @@ class FeaturesProfile(Value):
     features: Items[FeatureProfile] = Field(description="the features, in the dataset's order")
 
 
-class OfDataset(Value):
-    """The dataset that a profile is of."""
+class ProfiledDataset(Value):
+    """The profiled dataset."""
 
     name: Name = Field(description="the dataset's name")
     sha256: str = Field(description="the SHA-256 of the checked table")
 
 
-class TraceProfileReply(TraceProfile, OfDataset):
+class TraceProfileReply(TraceProfile, ProfiledDataset):
     """The profile of a trace."""
 
 
-class FeaturesProfileReply(FeaturesProfile, OfDataset):
+class FeaturesProfileReply(FeaturesProfile, ProfiledDataset):
     """The profile of a feature table."""
 
 

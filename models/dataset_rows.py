@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.base import LARGEST
-from models.columns import FARTHEST, MAX_CLASS_LENGTH, parse_yes_no, read_numbers, text_of
+from models.columns import MAX_CLASS_LENGTH, MAX_COORDINATE_VALUE, format_class, parse_boolean, read_numbers
 from models.confidence_scale import BOUNDS, from_probability
 from models.dataset import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.errors import Fault, InvalidRequest
@@ -20,8 +20,8 @@ Row = Mapping[str, Cell]
 Spec = FeaturesSpec | TraceSpec
 
 
-def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None) -> list[Fault]:
-    """Return the errors of a row and its embedding under the dataset's spec."""
+def find_row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None) -> list[Fault]:
+    """Return the errors of a row and its embedding, according to the dataset's spec."""
     spec, dimensions, known = facts.spec, facts.embedding_dimensions, facts.spec.used_columns
     faults = [Fault(("row", name), "is not a column of the dataset's spec") for name in row if name not in known]
     skipped = _uncalled_columns(spec, row) if facts.complete_rows is not None else frozenset()
@@ -31,14 +31,17 @@ def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None)
     if len(embedding or ()) != dimensions:
         faults.append(Fault(("embedding",), f"must have {dimensions} numbers, got {len(embedding or ())}"))
     label = None if spec.label is None else row.get(spec.label)
-    if label is not None and label != "" and not _is_too_long(label) and text_of(label) not in facts.classes:
+    if label is not None and label != "" and not _is_too_long(label) and format_class(label) not in facts.classes:
         there = ", ".join(facts.classes[:10])
         faults.append(Fault(("row", str(spec.label)), f"must be one of the dataset's classes ({there}), got {label!r}"))
     return faults
 
 
 def _uncalled_columns(spec: Spec, row: Row) -> frozenset[str]:
-    """Return the columns of the classifiers without any cell in a row, unless that is all of them."""
+    """Return the columns of classifiers without any cell in a row.
+
+    If no classifier has a cell, none is returned.
+    """
     assert isinstance(spec, TraceSpec)
     empty = [each for each in spec.classifiers if all(row.get(name) in (None, "") for name in each.outcome_columns)]
     if len(empty) == len(spec.classifiers):
@@ -50,14 +53,14 @@ def _uncalled_columns(spec: Spec, row: Row) -> frozenset[str]:
     }
 
 
-def row_qualities(spec: Spec, row: Row, prices: LossPrices | None = None) -> dict[str, float]:
+def grade_row_answers(spec: Spec, row: Row, prices: LossPrices | None = None) -> dict[str, float]:
     """Return the quality of each classifier's answer in a valid row of a trace.
 
-    It is 0 or 1, or in between for graded answers.
+    Qualities are 0 or 1; graded answers may be in between.
 
     >>> one = TraceClassifier(name="fast", cost=1.0, prediction="answer")
     >>> spec = TraceSpec(kind="trace", label="truth", unit="ms", classifiers=(one,))
-    >>> [row_qualities(spec, {"truth": 1.0, "answer": each}) for each in ("1", "1.0", "2")]
+    >>> [grade_row_answers(spec, {"truth": 1.0, "answer": each}) for each in ("1", "1.0", "2")]
     [{'fast': 1.0}, {'fast': 1.0}, {'fast': 0.0}]
     """
     if isinstance(spec, FeaturesSpec):
@@ -84,7 +87,7 @@ def _quality(classifier: TraceClassifier, row: Row, truth: Cell, prices: LossPri
 
 
 def _text(cell: Cell) -> str:
-    return "" if cell is None or cell == "" else text_of(cell)
+    return "" if cell is None or cell == "" else format_class(cell)
 
 
 def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:
@@ -98,7 +101,7 @@ def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:
     if name in spec.class_columns:
         return []
     if isinstance(spec, TraceSpec) and any(name == each.correct for each in spec.classifiers):
-        known = parse_yes_no(cell) is not None
+        known = parse_boolean(cell) is not None
         return [] if known else [Fault(("row", name), f"must be 0 or 1, false or true, got {cell!r}")]
     if isinstance(cell, str):
         return [Fault(("row", name), f"must be a number, got {cell!r}")]
@@ -112,9 +115,11 @@ def _is_too_long(cell: Cell) -> bool:
 
 
 def _limits(spec: Spec, name: str) -> dict[str, Any]:
-    """Give the limits of a column of numbers, as ``numbers`` takes them."""
+    """Return the range arguments of ``read_numbers`` for a column."""
     if isinstance(spec, FeaturesSpec):
-        within = {"at_least": -FARTHEST, "at_most": FARTHEST} if name in spec.feature_columns else {}
+        within = (
+            {"at_least": -MAX_COORDINATE_VALUE, "at_most": MAX_COORDINATE_VALUE} if name in spec.feature_columns else {}
+        )
         return within | ({"above": 0.0} if name in (*spec.size_columns, *spec.weight_columns) else {})
     if name in spec.weight_columns:
         return {"above": 0.0, "at_most": LARGEST}
@@ -128,18 +133,18 @@ def _limits(spec: Spec, name: str) -> dict[str, Any]:
         low, high = BOUNDS[scales[0]]
         return {"at_least": low, "at_most": high}
     scored = any(name in (each.scores or {}).values() for each in spec.classifiers)
-    return {"at_least": -FARTHEST, "at_most": FARTHEST} if scored else {}
+    return {"at_least": -MAX_COORDINATE_VALUE, "at_most": MAX_COORDINATE_VALUE} if scored else {}
 
 
-def with_rows(dataset: Dataset, rows: Sequence[Row], embeddings: NDArray[np.float32] | None = None) -> Dataset:
-    """Append rows to a dataset, and validate all of it.
+def append_rows(dataset: Dataset, rows: Sequence[Row], embeddings: NDArray[np.float32] | None = None) -> Dataset:
+    """Append rows to a dataset, and validate the whole dataset.
 
     Args:
         embeddings: (len(rows), d) if the dataset has embeddings.
     Raises:
-        InvalidRequest: lists every fault.
+        InvalidRequest: some rows are invalid; the error lists all faults.
     """
-    spec, old = dataset.spec, columns_of(dataset)
+    spec, old = dataset.spec, dataset_to_columns(dataset)
     try:
         optional = _optional_columns(dataset)
         cells = {name: [row.get(name) if name in optional else row[name] for row in rows] for name in old}
@@ -155,7 +160,10 @@ def with_rows(dataset: Dataset, rows: Sequence[Row], embeddings: NDArray[np.floa
 
 
 def _optional_columns(dataset: Dataset) -> frozenset[str]:
-    """Return the columns that rows may lack: those of classifiers, if not all were called for all items."""
+    """Return the columns that rows may lack.
+
+    In partial traces, these are the columns of classifiers.
+    """
     if not (isinstance(dataset, Trace) and dataset.is_partial):
         return frozenset()
     every = dataset.spec.classifiers
@@ -164,23 +172,23 @@ def _optional_columns(dataset: Dataset) -> frozenset[str]:
 
 
 def _new(column: NDArray[Any], cells: list[Cell]) -> NDArray[Any]:
-    """Write cells as a column of the same kind as the old one."""
+    """Convert cells to a column of the same type as the existing column."""
     if column.dtype.kind == "f":
         return np.array([np.nan if cell is None or cell == "" else _number(cell) for cell in cells])
-    texts = [None if cell is None or cell == "" else text_of(cell) for cell in cells]
+    texts = [None if cell is None or cell == "" else format_class(cell) for cell in cells]
     return np.array(texts, dtype=object)
 
 
 def _number(cell: str | float) -> float:
-    """Read a number, or a truth as 1 or 0."""
-    truth = parse_yes_no(cell) if isinstance(cell, str | bool) else None
+    """Return a number, or a boolean as 1 or 0."""
+    truth = parse_boolean(cell) if isinstance(cell, str | bool) else None
     return float(cell) if truth is None else truth
 
 
-def columns_of(dataset: Dataset) -> dict[str, NDArray[Any]]:
+def dataset_to_columns(dataset: Dataset) -> dict[str, NDArray[Any]]:
     """Return columns from which ``dataset_from_columns`` recreates a dataset.
 
-    Scores are relative to the score of the true class, because a dataset stores only differences of scores.
+    Scores are returned relative to the score of the true class, because a dataset stores only these differences.
     """
     return _feature_columns(dataset) if isinstance(dataset, FeatureTable) else _trace_columns(dataset)
 
@@ -226,7 +234,7 @@ def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
 
 
 def _graded(trace: Trace, j: int) -> NDArray[np.float64]:
-    """Return the column of a classifier without predictions: its qualities, or its losses as they were sent."""
+    """Return the column of a classifier without predictions: qualities, or losses as they were sent."""
     if trace.spec.classifiers[j].loss is None:
         return trace.quality[:, j]
     return np.asarray((1 - trace.quality[:, j]) * trace.loss_scale / (trace.spec.loss_weight or 1.0))

@@ -1,4 +1,4 @@
-"""Sources of datasets: Parquet files that stay where they are."""
+"""Sources of datasets: Parquet files that are read in place."""
 
 from typing import Annotated
 
@@ -12,10 +12,10 @@ MAX_URL = 1000
 
 
 class DatasetSource(Value):
-    """Parquet files that a dataset refers to, and how many of their rows builds learn from."""
+    """Parquet files that a dataset refers to, and how many rows builds use."""
 
     url: Annotated[str, Field(min_length=1, max_length=MAX_URL)] = Field(
-        description="a folder, whose `.parquet` files are read, also in its folders, or a pattern with `*`, `?`, and "
+        description="a folder, whose `.parquet` files are read, including subfolders, or a pattern with `*`, `?`, and "
         "`[…]`: `file:///data/calls/2026-*/*.parquet`, `s3://bucket/calls`, `gs://…`, or `az://container/…`",
         examples=["s3://logs/calls/2026-11-*.parquet"],
     )
@@ -26,7 +26,7 @@ class DatasetSource(Value):
 
 
 class SourceFile(Value):
-    """A file of a source, as it was when its rows were checked."""
+    """A file of a source, in its state when its rows were checked."""
 
     url: str = Field(description="the file's URL")
     rows: int = Field(description="number of rows")
@@ -36,7 +36,7 @@ class SourceFile(Value):
 
 
 class SourceFacts(DatasetSource):
-    """A source whose rows were checked, and the sample of them that builds learn from."""
+    """A source whose rows were checked, and the sample of rows that builds use."""
 
     rows: int = Field(description="number of rows in all files; every row was checked")
     bytes: int = Field(description="size of all files, in bytes")

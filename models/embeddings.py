@@ -12,7 +12,7 @@ MAX_INPUTS = 2048
 
 
 class EmbeddingsRequest(OpenRequest):
-    """Texts to embed; further fields are passed on to the embedder."""
+    """Texts to embed; additional fields are forwarded to the embedder."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"model": "embedder", "input": ["a text"]}]})
     required: ClassVar[tuple[str, ...]] = ("model", "input")
@@ -28,7 +28,7 @@ class EmbeddingsRequest(OpenRequest):
     )
 
     def list_inputs(self) -> list[str | tuple[int, ...]]:
-        """Return the texts, or their tokens."""
+        """Return the inputs: texts, or lists of tokens."""
         return self.input if isinstance(self.input, list) else [self.input]
 
 
@@ -41,7 +41,7 @@ class EmbeddingEntry(BaseModel):
 
 
 class EmbeddingsUsage(BaseModel):
-    """Tokens of the calls, as the embedder counts them."""
+    """Token counts of the calls, as the embedder reports them."""
 
     prompt_tokens: int = Field(description="number of tokens")
     total_tokens: int = Field(description="number of tokens")

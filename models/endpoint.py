@@ -1,6 +1,6 @@
 """Endpoints of classifiers, sensors, and embedders, by protocol.
 
-The name of an endpoint is the classifier's name in traces and artifacts, so that artifacts find their endpoints.
+An endpoint has the name of its classifier in traces and artifacts, so that artifacts find their endpoints.
 """
 
 import re
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, field_validator, model_validator
 
-from models.base import Items, Json, Label, Sent, Value
+from models.base import Items, Json, Label, RequestBody, Value
 from models.confidence_scale import ConfidenceScale
 from models.endpoint_presets import PRESETS, PresetName
 from models.prices import Prices
@@ -72,7 +72,9 @@ def _is_pointer(text: str) -> str:
 
 
 def normalize_url(url: str, operation: str) -> str:
-    """Return the base URL of OpenAI's API: without the operation, and with /v1 if it has no path.
+    """Return the base URL of an OpenAI-compatible API.
+
+    The operation is removed. ``/v1`` is appended to a URL without a path.
 
     >>> normalize_url("https://a.example/v1/chat/completions?api-version=1", "/chat/completions")
     'https://a.example/v1?api-version=1'
@@ -89,13 +91,13 @@ Pointer = Annotated[str, Field(max_length=300), AfterValidator(_is_pointer)]
 
 
 class Retries(Value):
-    """Retries of failed calls that cannot have been paid."""
+    """Retries of failed calls that the provider cannot have charged for."""
 
     attempts: int = Field(default=2, ge=1, le=10, description="maximum number of attempts; 1: no retries")
     statuses: Items[Annotated[int, Field(ge=400, le=599)]] = Field(
         default=(429, 503),
-        description="HTTP statuses after which the call is retried; it is also retried after a failed connection, "
-        "but never after a missing reply, because that call may have been paid",
+        description="HTTP statuses after which the call is retried. A failed connection is also retried. A missing "
+        "reply is never retried, because the call may have been charged",
     )
     backoff_s: float = Field(
         default=0.1,
@@ -108,12 +110,12 @@ class Retries(Value):
         default=1.0,
         ge=0,
         le=60,
-        description="longest Retry-After in seconds for which a call waits; after a longer one, the call fails, "
-        "and the endpoint is not called until that time has passed",
+        description="longest Retry-After, in seconds, for which a call waits. After a longer one, the call fails, and "
+        "the endpoint is not called until that time has passed",
     )
 
 
-class EndpointBase(Sent):
+class EndpointBase(RequestBody):
     """Fields of endpoints of every protocol."""
 
     url: Url = Field(description="URL of the endpoint", examples=["https://models.example/classify"])
@@ -126,8 +128,8 @@ class EndpointBase(Sent):
     retries: Retries = Field(default=Retries(), description="when a failed call is retried")
     prices: Prices | None = Field(
         default=None,
-        description="prices of a call; null: the cost is in the reply, else the duration if the artifact's unit "
-        "is a unit of time, else the planned cost",
+        description="prices of a call. null: the cost is that of the reply; else the duration, if the artifact's unit "
+        "is a unit of time; else the planned cost",
     )
     secret: Annotated[str, Field(pattern=rf"^{SECRET_PREFIX}[A-Z0-9_]{{1,64}}$")] | None = Field(
         default=None,
@@ -226,9 +228,9 @@ class OpenInferenceEndpoint(EndpointBase):
 
 
 class Choice(Value):
-    """The label is one of several choices that equals the answer.
+    """The label is the choice that equals the answer.
 
-    Case, spaces, and a final full stop are ignored.
+    Case, spaces, and a final period are ignored.
     """
 
     kind: Literal["choice"] = Field(default="choice", description="the answer is one of a few labels")
@@ -236,7 +238,7 @@ class Choice(Value):
 
 
 class JsonAnswer(Value):
-    """The answer is JSON with a field for the label."""
+    """The answer is JSON, and one of its fields is the label."""
 
     kind: Literal["json"] = Field(default="json", description="the label is a field of a JSON answer")
     label: Pointer = Field(default="/label", description="pointer to the label")
@@ -344,15 +346,15 @@ class ChatEndpoint(EndpointBase):
     )
     judge: EndpointName | None = Field(
         default=None,
-        description="the endpoint that rates the answer's confidence if there are no log-probabilities: its item "
-        "is {item, answer}, its confidence is used, and its cost is added",
+        description="the endpoint that rates the answer's confidence if there are no log-probabilities. Its item is "
+        "{item, answer}; its confidence is used, and its cost is added",
     )
     samples: int = Field(
         default=1,
         ge=1,
         le=MAX_SAMPLES,
-        description="number of concurrent calls for an answer: the most frequent label is the answer, and its share "
-        "the confidence, in place of log-probabilities; all calls are paid. 1: one call",
+        description="number of concurrent calls for an answer. The most frequent label is the answer, and its share is "
+        "the confidence, instead of log-probabilities. All calls are paid. 1: one call",
     )
 
     @model_validator(mode="after")
@@ -426,7 +428,7 @@ class ShownEndpoint(Value):
     )
 
 
-class ProbeRequest(Sent):
+class ProbeRequest(RequestBody):
     """An item for a test call of an endpoint."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"item": [0.0, 1.0, 2.0]}]})

@@ -1,4 +1,4 @@
-"""Presets of endpoints: what providers of language models expect of requests in OpenAI's form."""
+"""Presets of endpoints: how language model providers differ from OpenAI's API."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""The exceptions, as one small tree; ``app/http/problems.py`` maps them to HTTP statuses.
+"""Exception classes; ``app/http/problem_details.py`` maps them to HTTP statuses.
 
 ::
 
@@ -46,7 +46,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from models.overlap import Overlap
-from models.validation_messages import NO_LIMIT, UNKNOWN, describe_fault, leave_out_members
+from models.validation_messages import NO_LIMIT, UNKNOWN, describe_fault, drop_union_parts
 
 MAX_FAULTS = 100
 """Faults that are listed; of more the number."""
@@ -78,7 +78,7 @@ class InvalidRequest(ParsimonyError):
 
     @classmethod
     def from_faults(cls, *faults: Fault) -> "InvalidRequest":
-        """Return the error of some faults; its message is the first one.
+        """Return an error with these faults; its message is the first fault.
 
         >>> print(InvalidRequest.from_faults(Fault(("budget",), "is -1, must be at least 0")))
         budget: is -1, must be at least 0
@@ -89,41 +89,40 @@ class InvalidRequest(ParsimonyError):
     def from_validation(
         cls, error: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int
     ) -> "InvalidRequest":
-        """Return the error of a Pydantic validation, with a prefix of its locations.
+        """Convert a Pydantic validation error; ``prefix`` is prepended to its locations.
 
         A list that is too short only because its members were invalid is not reported.
         """
         listed = error if isinstance(error, Sequence) else error.errors()
         inner = {tuple(fault["loc"])[:length] for fault in listed for length in range(len(fault["loc"]))}
         reported = [fault for fault in listed if not (fault["type"] == "too_short" and tuple(fault["loc"]) in inner)]
-        reported.sort(
-            key=lambda fault: fault["type"] != "extra_forbidden"
-        )  # a misspelt name is why another one is missing
+        # a misspelt name is why another one is missing
+        reported.sort(key=lambda fault: fault["type"] != "extra_forbidden")
         faults = [
-            Fault((*prefix, *leave_out_members(fault["loc"])), describe_fault(fault)) for fault in reported[:MAX_FAULTS]
+            Fault((*prefix, *drop_union_parts(fault["loc"])), describe_fault(fault)) for fault in reported[:MAX_FAULTS]
         ]
         if len(reported) > MAX_FAULTS:
             faults.append(Fault(prefix, f"and {len(reported) - MAX_FAULTS} more"))
         return cls(_detail(faults[0], len(reported) - 1), faults)
 
     def with_prefix(self, prefix: str, *, but: str) -> "InvalidRequest":
-        """Return the error with a prefix before the location of each fault.
+        """Return the error with a prefix prepended to the location of each fault.
 
-        Locations that begin with ``but`` are unchanged.
+        A location that begins with ``but`` is unchanged.
         """
         return InvalidRequest.from_faults(
             *(f if f.loc[:1] == (but,) else Fault((prefix, *f.loc), f.msg) for f in self.faults)
         )
 
     def listing_known(self, message: str) -> "InvalidRequest":
-        """Return the error with the known fields in the message of each unknown field."""
+        """Return the error; messages about unknown fields list the known fields."""
         return InvalidRequest.from_faults(
             *(Fault(f.loc, message) if f.msg in (UNKNOWN, NO_LIMIT) else f for f in self.faults)
         )
 
 
 def _detail(first: Fault, others: int) -> str:
-    """Write the first fault, and the number of others."""
+    """Return the first fault, and the number of further faults."""
     where = ".".join(str(part) for part in first.loc)
     rest = f" (and {others} more)" if others else ""
     return f"{where}: {first.msg}{rest}" if where else f"{first.msg}{rest}"
@@ -170,7 +169,7 @@ class UnknownBudget(NotFound):
 
 
 class UnknownRollout(NotFound):
-    """An artifact has had no rollout."""
+    """The artifact has had no rollout."""
 
 
 class UnknownRecording(NotFound):
@@ -188,8 +187,8 @@ class ConflictingLimit:
     Attributes:
         limit: path of the limit in the request.
         bound: value of the limit.
-        most: whether the bound is a maximum.
-        give: amount by which to relax it, with the other limits unchanged; None if time ran out.
+        most: whether the bound is a maximum; otherwise it is a minimum.
+        give: amount by which to relax the limit if the others are unchanged; None if time ran out.
     """
 
     limit: str
@@ -198,7 +197,7 @@ class ConflictingLimit:
     give: float | None
 
     def __str__(self) -> str:
-        """Write it as text.
+        """Return the limit as text.
 
         >>> print(ConflictingLimit("budget", 10.0, True, 2.5))
         budget at most 10 (would have to be 12.5)
@@ -210,7 +209,7 @@ class ConflictingLimit:
 
 
 class ConflictingLimits(Infeasible):
-    """No assignment keeps all limits; ``conflict`` is a smallest conflicting set."""
+    """No assignment keeps all limits; ``conflict`` is a minimal conflicting set."""
 
     def __init__(self, detail: str, conflict: Sequence[ConflictingLimit] = ()) -> None:
         super().__init__(detail)
@@ -236,7 +235,7 @@ class Conflict(ParsimonyError):
     """The resource is in use and cannot be deleted or replaced."""
 
 
-class Changed(ParsimonyError):
+class PreconditionFailed(ParsimonyError):
     """The resource to replace or delete has changed (``If-Match``)."""
 
 
@@ -270,16 +269,16 @@ class TooManyRequests(ParsimonyError):
 
 @dataclass(frozen=True, slots=True)
 class SpentBound:
-    """A bound of a budget that an item would exceed.
+    """A bound of a budget that the item would exceed.
 
     Attributes:
         budget: name of the budget.
-        quantity: cost, requests, or tokens.
-        spent: amount used in this period by items that have ended.
+        quantity: what is limited: cost, requests, or tokens.
+        spent: amount spent in this period by items that have ended.
         reserved: planned maximum of the items in flight.
-        released: part of the amount that may be spent by now.
+        released: part of the amount that pacing allows to be spent so far.
         planned: planned maximum of the item.
-        resets_at: end of the period, UTC, ISO 8601; None: never.
+        resets_at: end of the period, UTC, ISO 8601; None if it never ends.
     """
 
     budget: str
@@ -294,7 +293,7 @@ class SpentBound:
 
 
 class BudgetSpent(ParsimonyError):
-    """The item's planned maximum exceeds what remains of a budget; ``bound`` has the numbers."""
+    """The item's planned maximum exceeds the remaining budget; ``bound`` has the numbers."""
 
     def __init__(self, detail: str, bound: SpentBound | None = None) -> None:
         super().__init__(detail)
@@ -302,7 +301,7 @@ class BudgetSpent(ParsimonyError):
 
     @classmethod
     def from_bound(cls, bound: SpentBound) -> "BudgetSpent":
-        """Return the error with the numbers in its message."""
+        """Return an error whose message has the numbers of the bound."""
         left = max(bound.released - bound.spent - bound.reserved, 0.0)
         until = f"; it resets at {bound.resets_at}" if bound.resets_at else ""
         return cls(
@@ -333,7 +332,10 @@ class EndpointFailed(ParsimonyError):
 
 
 class EndpointsBusy(EndpointFailed):
-    """All classifiers of a run have reached their rate limits; ``wait_s``: until the first one can be called."""
+    """All classifiers of a run have reached their rate limits.
+
+    ``wait_s`` is the time until the first one can be called.
+    """
 
     def __init__(self, detail: str, wait_s: float = 5.0) -> None:
         super().__init__(detail)
@@ -342,7 +344,7 @@ class EndpointsBusy(EndpointFailed):
 
 @dataclass(frozen=True, slots=True)
 class ProviderError:
-    """The error reply of a model's provider: its status, and the fields of OpenAI's error format."""
+    """The error reply of a model's provider: its status, and OpenAI's error fields."""
 
     status: int
     message: str | None = None
@@ -352,7 +354,10 @@ class ProviderError:
 
 
 class ProviderRefused(ParsimonyError):
-    """A provider rejected the request as invalid, so that no other model is called; ``reply`` is its error."""
+    """A provider rejected the request as invalid; no other model is called.
+
+    ``reply`` is the provider's error.
+    """
 
     def __init__(self, detail: str, reply: ProviderError = ProviderError(400)) -> None:
         super().__init__(detail)

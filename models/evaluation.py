@@ -70,7 +70,7 @@ class EvaluatedItem(Value):
 
 
 class ReliabilityBin(Value):
-    """Items of similar confidence: the mean confidence, and the share that was correct."""
+    """Items of similar confidence: mean confidence, and share of correct answers."""
 
     items: int = Field(description="the number of items")
     confidence: float = Field(description="mean confidence of these items")

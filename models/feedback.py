@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef
-from models.base import LARGEST, NAME_PATTERN, ItemId, Items, Label, Sent, Value, Vector
+from models.base import LARGEST, NAME_PATTERN, ItemId, Items, Label, RequestBody, Value, Vector
 from models.columns import shorten_text
 from models.errors import Fault, InvalidRequest
 from models.losses import LossPrices
@@ -43,7 +43,7 @@ class Estimates(Value):
     time: Amount | None = Field(default=None, description="mean time per item, in the artifact's unit")
 
     def known_values(self) -> dict[str, float]:
-        """Return the estimates that are not None, without their errors."""
+        """Return the estimates that are not None, without their standard errors."""
         fields = vars(self)
         return {name: fields[name] for name in ESTIMATED if fields[name] is not None}
 
@@ -61,7 +61,7 @@ ESTIMATED = tuple(Estimates.model_fields)
 
 
 class Expectations(Estimates):
-    """Estimates with the standard errors of those that are means over rows."""
+    """Estimates, with standard errors for those that are means over rows."""
 
     cost_error: Amount | None = Field(default=None, description="standard error of the cost, in the artifact's unit")
     time_error: Amount | None = Field(default=None, description="standard error of the time, in the artifact's unit")
@@ -71,37 +71,37 @@ class Expectations(Estimates):
     )
 
 
-class ReadDecision(NamedTuple):
-    """Contents of a decision id; the beginning of the hash, ``digits``, may be empty."""
+class ParsedDecisionId(NamedTuple):
+    """Contents of a decision id; ``digits``, the start of the hash, may be empty."""
 
     artifact: ArtifactRef
     digits: str
     estimates: Estimates
-    is_drawn: bool = False
+    is_randomized: bool = False
 
 
-def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates, *, is_drawn: bool = False) -> str:
+def encode_decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates, *, is_randomized: bool = False) -> str:
     """Return the id of a decision, which encodes version, hash, and estimates.
 
-    So the id can be read without stored state.
+    So the id can be decoded without stored state.
 
     Args:
-        is_drawn: whether a canary chose the version at random.
+        is_randomized: whether a canary chose the version at random.
 
     >>> digits = ArtifactRef(kind="index", name="digits", version=3)
-    >>> decision_id(digits, "0123456789abcdef", Estimates(accuracy=0.9, cost=1.5))
+    >>> encode_decision_id(digits, "0123456789abcdef", Estimates(accuracy=0.9, cost=1.5))
     'index/digits/3@0123456789ab?accuracy=0.9&cost=1.5'
     """
     message = [f"{name}={value!r}" for name, value in estimates.known_values().items()]
-    message += [f"{_DRAWN}=1"] * is_drawn
-    return f"{ref.spelt}@{sha256[:HASH_DIGITS]}?{'&'.join(message)}".replace("+", "")  # of 1e+16: a plus is a space
+    message += [f"{_DRAWN}=1"] * is_randomized
+    return f"{ref.full_name}@{sha256[:HASH_DIGITS]}?{'&'.join(message)}".replace("+", "")  # of 1e+16: a plus is a space
 
 
-def read_decision_id(text: str) -> ReadDecision:
+def parse_decision_id(text: str) -> ParsedDecisionId:
     """Return the contents of a decision id; raises InvalidRequest for malformed ids.
 
-    >>> read = read_decision_id("index/digits/3@0123456789ab?accuracy=0.9&drawn=1")
-    >>> read.artifact.version, read.digits, read.estimates.accuracy, read.is_drawn
+    >>> read = parse_decision_id("index/digits/3@0123456789ab?accuracy=0.9&drawn=1")
+    >>> read.artifact.version, read.digits, read.estimates.accuracy, read.is_randomized
     (3, '0123456789ab', 0.9, True)
     """
     match = _ID.fullmatch(text)
@@ -110,8 +110,8 @@ def read_decision_id(text: str) -> ReadDecision:
         raise InvalidRequest.from_faults(Fault((), "must be the decision field of a reply"))
     ref = ArtifactRef(kind=match[1], name=match[2], version=int(match[3]))
     values = dict(message)
-    is_drawn = values.pop(_DRAWN, None) is not None
-    return ReadDecision(ref, match[4] or "", Estimates.model_validate_strings(values), is_drawn)
+    is_randomized = values.pop(_DRAWN, None) is not None
+    return ParsedDecisionId(ref, match[4] or "", Estimates.model_validate_strings(values), is_randomized)
 
 
 class Outcome(Value):
@@ -143,8 +143,8 @@ class Outcome(Value):
     )
     item: ItemId | None = Field(
         default=None,
-        description="the item's id in its run; with an id, the recordings of the artifact also get the truth, "
-        "or correct or quality of the classifier",
+        description="the item's id in its run. With an id, the recordings of the artifact also get the truth, or the "
+        "classifier's correct or quality",
     )
     answer: Label | None = Field(default=None, description="with truth: the label that was answered; null: rejected")
     answered: bool | None = Field(
@@ -182,7 +182,7 @@ class Outcome(Value):
 
     @property
     def stored_row(self) -> dict[str, Cell]:
-        """The row for rebuilds; long names of items are replaced by their hash."""
+        """The row for rebuilds; long item names are replaced by their hash."""
         cells = (self.row or {}).items()
         return {name: shorten_text(cell) if isinstance(cell, str) else cell for name, cell in cells}
 
@@ -193,12 +193,13 @@ class Outcome(Value):
 
 
 def grade_outcome(outcome: Outcome, prices: LossPrices | None) -> Outcome:
-    """Return an outcome whose loss or truth is converted to the quality of the answer.
+    """Return an outcome with its loss or truth converted to a quality.
 
     Args:
         prices: the losses of the artifact; None if all errors are equal.
     Raises:
-        InvalidRequest: a loss of an artifact without losses or above its largest one, or an unknown class.
+        InvalidRequest: an unknown class, a loss above the artifact's largest one, or a loss for an artifact without
+            losses.
     """
     loss = outcome.loss
     if loss is not None and (prices is None or loss > prices.largest):
@@ -218,7 +219,7 @@ def grade_outcome(outcome: Outcome, prices: LossPrices | None) -> Outcome:
 
 
 def _coverage(outcome: Outcome) -> dict[str, bool]:
-    """Return that an item whose answer is known got one."""
+    """Return that the item was answered, if its answer is known."""
     return {} if outcome.answer is None else {"answered": True}
 
 
@@ -231,7 +232,7 @@ def _explain_unknown_loss(outcome: Outcome, prices: LossPrices) -> Fault:
     return Fault(("answered",), "must not be false: the artifact rejects no items, its dataset has no reject_cost")
 
 
-class FeedbackRequest(Sent):
+class FeedbackRequest(RequestBody):
     """Outcomes of several decisions."""
 
     model_config = ConfigDict(
@@ -291,11 +292,11 @@ class FeedbackReply(Value):
 
 
 class Comparison(Value):
-    """One quantity: mean estimate and mean actual value."""
+    """Mean estimate and mean actual value of one quantity."""
 
     outcomes: int = Field(
-        description="number of outcomes that report this quantity and whose decision had an estimate; without "
-        "estimates, all outcomes that report it"
+        description="number of outcomes that report this quantity and whose decision had an estimate; if none had, all "
+        "outcomes that report it"
     )
     estimated: float | None = Field(description="mean estimate for these outcomes; null: no estimates")
     actual: float | None = Field(description="the mean of the actual outcomes; null: none")
@@ -308,7 +309,7 @@ class Comparison(Value):
     drift: bool = Field(description="whether the drift detector has raised an alarm")
 
     def to_loss(self, largest: float) -> "Comparison":
-        """Return a comparison of qualities as one of losses.
+        """Convert a comparison of qualities to a comparison of losses.
 
         >>> quality = Comparison(outcomes=9, estimated=0.5, actual=0.75, low=0.5, high=1.0, drift=False)
         >>> quality.to_loss(8.0)
@@ -332,8 +333,8 @@ class DetectionDelay(Value):
 
     drop: float = Field(description="decrease of the true accuracy below its estimate, from 0 to 1")
     outcomes: int | None = Field(
-        description="number of outcomes after the change within which the alarm is raised in nine of ten cases; "
-        "null: the change may stay undetected, because the reference is too uncertain"
+        description="number of outcomes after the change within which the alarm is raised in nine of ten cases; null: "
+        "the change may remain undetected, because the reference is too uncertain"
     )
 
 
@@ -362,8 +363,8 @@ class FeedbackReport(Value):
     )
     alarms: Items[Alarm] = Field(description="the latest alarms, oldest first")
     reference: float | None = Field(
-        description="effective number of outcomes behind the reference for accuracy: earlier outcomes, and the "
-        "rows that the estimate was measured on; null: unknown"
+        description="effective number of outcomes behind the reference for accuracy. It includes earlier outcomes and "
+        "the rows on which the estimate was measured. null: unknown"
     )
     detects: Items[DetectionDelay] = Field(
         description="number of outcomes after which a drop of accuracy by 2, 5, or 10 points raises an alarm; "

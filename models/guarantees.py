@@ -1,4 +1,4 @@
-"""Guarantees of builds: lower bounds on recall, and upper bounds on false positive rates, by class."""
+"""Guarantees of builds: bounds on recall and false positive rates, by class."""
 
 from typing import Annotated, Literal
 
@@ -35,7 +35,7 @@ class Guarantees(Value):
 
 
 class KeptGuarantee(Value):
-    """A guarantee that was kept on rows that the build did not learn from."""
+    """A guarantee that was verified on rows that the build did not use."""
 
     limit: Literal["min_recall", "max_false_positive_rate"] = Field(description="the bounded quantity")
     label: str = Field(description="the class")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import Items, Json, Label, Sent, Value, Without
+from models.base import ExcludedNames, Items, Json, Label, RequestBody, Value
 from models.evaluation import HasCompleteItems
 from models.limits import Budget, HasBudget
 
@@ -59,8 +59,8 @@ class IndexOptions(Value):
     max_seconds: float | None = Field(
         default=60.0,
         gt=0,
-        description="time limit of the search in seconds, if training all feature sets is estimated to take "
-        "longer; alpha is then raised if necessary, and depends on the machine; null: no limit",
+        description="time limit of the search in seconds. It applies if training all feature sets is estimated to take "
+        "longer. Then alpha is raised if necessary, and depends on the machine. null: no limit",
     )
     fixed_size: AtLeastOne | Annotated[Items[AtLeastOne], Field(min_length=1, max_length=8)] | None = Field(
         default=None, description="fixed item size of all queries: a number, or one number per dimension"
@@ -73,8 +73,8 @@ class IndexOptions(Value):
     )
     any_time: bool = Field(
         default=True,
-        description="whether to also keep the models of feature sets that are best only if some features are "
-        "already computed; without them, ``spent`` and ``computed`` choose among fewer sets",
+        description="whether to also keep models of feature sets that are best only if some features are already "
+        "computed; without these models, ``spent`` and ``computed`` choose among fewer sets",
     )
     lambdas: Items[Annotated[float, Field(ge=0)]] | None = Field(
         default=None,
@@ -107,8 +107,8 @@ class IndexLimits(HasBudget):
         default=None,
         ge=0,
         le=1,
-        description="lower bound on accuracy, reached with a margin of one standard error: selects the cheapest "
-        "feature set within the budget that reaches it; null: the most accurate set within the budget",
+        description="lower bound on accuracy. The cheapest feature set within the budget that reaches it, with a "
+        "margin of one standard error, is selected. null: the most accurate set within the budget",
         examples=[0.9],
     )
     one_standard_error: bool = Field(
@@ -124,7 +124,7 @@ class IndexLimits(HasBudget):
         "features",
         examples=["poly-dom"],
     )
-    excluded: Without = ()
+    excluded: ExcludedNames = ()
 
 
 class IndexQuery(IndexLimits):
@@ -161,12 +161,12 @@ class IndexCurveQuery(Value):
 
 
 class IndexEvaluateLimits(IndexLimits):
-    """Limits of an index's decisions for items of one size."""
+    """Limits for the decisions of an index on items of one size."""
 
     size: SizeOrSizes | None = Field(default=None, description="size of items that have no ``size``", examples=[64.0])
 
 
-class IndexEvaluateRequest(Sent, IndexEvaluateLimits, HasCompleteItems):
+class IndexEvaluateRequest(RequestBody, IndexEvaluateLimits, HasCompleteItems):
     """Complete items to evaluate with an index.
 
     Each item is classified by the model for its size and budget.
@@ -186,9 +186,8 @@ class IndexDecision(Value):
         description="the features to compute, in the dataset's order; empty: answer the most common class"
     )
     accuracy: float = Field(
-        description="cross-validated accuracy by which the feature set was chosen, from 0 to 1; if accuracies "
-        "depend on size, in the region of the item's size. ``expected`` has the accuracy corrected "
-        "for the winner's curse"
+        description="cross-validated accuracy, from 0 to 1, by which the feature set was chosen; if accuracies depend "
+        "on size, that of the item's region of sizes. ``expected`` has the accuracy corrected for the winner's curse"
     )
     cost: float = Field(
         description="cost of the features for this size, without those already computed, in the artifact's unit"
@@ -223,7 +222,7 @@ class SkylineReply(Value):
 
 
 class CurvesQuery(Value):
-    """The sizes and budgets of a chart of an index."""
+    """The sizes and budgets of an index's chart."""
 
     low: AtLeastOne | None = Field(
         default=None,
@@ -253,7 +252,7 @@ class FeatureSetCurve(Value):
 
 
 class Crossing(Value):
-    """A size at which two cost curves cross, so that the skyline changes."""
+    """A size at which two cost curves cross and the skyline changes."""
 
     size: float = Field(description="the size")
     cost: float = Field(description="cost of both feature sets at this size, in the artifact's unit")
@@ -283,16 +282,16 @@ class IndexCurves(Value):
 
 
 class CurvesReply(IndexCurves):
-    """Cost curves and best feature sets, and the artifact."""
+    """Cost curves and best feature sets, and the artifact that they are from."""
 
     unit: str = Field(description="the unit of costs and budgets")
     artifact: ArtifactRef = Field(description="the artifact")
 
 
-def sizes_of(size: Any) -> tuple[float, ...]:
+def size_to_tuple(size: Any) -> tuple[float, ...]:
     """Return a size as one number per dimension; empty for None.
 
-    >>> sizes_of(64.0), sizes_of((640.0, 480.0)), sizes_of(None)
+    >>> size_to_tuple(64.0), size_to_tuple((640.0, 480.0)), size_to_tuple(None)
     ((64.0,), (640.0, 480.0), ())
     """
     if size is None:
@@ -301,7 +300,7 @@ def sizes_of(size: Any) -> tuple[float, ...]:
 
 
 def size_from_lengths(lengths: Sequence[float]) -> float | tuple[float, ...] | None:
-    """Return the size of a query from one number per dimension; the inverse of ``sizes_of``.
+    """Return the size of a query from one number per dimension; the inverse of ``size_to_tuple``.
 
     >>> size_from_lengths([64.0]), size_from_lengths([640.0, 480.0]), size_from_lengths([])
     (64.0, (640.0, 480.0), None)

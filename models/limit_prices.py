@@ -16,6 +16,6 @@ class LimitPrice(Value):
         "estimates"
     )
     price: float = Field(
-        description="shadow price, at least 0: gain in correct answers per unit by which the limit is relaxed or, "
-        "with goal cost, the saved cost in the artifact's unit; 0 if the limit does not bind"
+        description="shadow price, at least 0: gain in correct answers per unit by which the limit is relaxed. With "
+        "goal cost, it is the saved cost in the artifact's unit. 0 if the limit does not bind"
     )

@@ -1,14 +1,24 @@
-"""The budget of an item: the limit that all kinds of artifacts share."""
+"""The budget of an item, a limit that all artifact kinds share."""
 
+import re
 from typing import Annotated
 
-from pydantic import Discriminator, Field, StringConstraints, Tag
+from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag
 
 from models.base import LARGEST, Value
 from models.errors import Fault, InvalidRequest
 
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
-Percent = Annotated[str, StringConstraints(pattern=r"^(100(\.0{1,6})?|\d{1,2}(\.\d{1,6})?)%$")]
+PERCENT_PATTERN = r"^(100(\.0{1,6})?|\d{1,2}(\.\d{1,6})?)%$"
+
+
+def _refuse_outside(budget: str) -> str:
+    if not re.fullmatch(PERCENT_PATTERN, budget):
+        raise ValueError(f"must be from 0% to 100% with at most six decimals, got {budget[:20]!r}")
+    return budget
+
+
+Percent = Annotated[str, BeforeValidator(_refuse_outside), StringConstraints(pattern=PERCENT_PATTERN)]
 
 
 def _form_of(budget: object) -> str:

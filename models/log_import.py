@@ -1,10 +1,16 @@
-"""Imports of logs of model calls, as the API shows them."""
+"""Imports of logs of model calls, as the API returns them."""
+
+from typing import Literal
 
 from pydantic import Field
 
 from models.base import Items, Name, Value
+from models.conversation import ConversationWindow
 from models.recording import CallCoverage
 from models.stored_dataset import StoredDataset
+
+FormatName = Literal["litellm", "openai", "langfuse", "otel", "table"]
+"""Formats of call logs; ``table`` has one flat row per call."""
 
 
 class ImportedModel(Value):
@@ -17,11 +23,15 @@ class ImportedModel(Value):
 
 
 class ImportedDataset(StoredDataset):
-    """A dataset that was made from a log of calls, and the numbers of used and unused records."""
+    """A dataset made from a log of calls, and the numbers of used and unused records."""
 
     records: int = Field(description="number of records of the log")
     calls: int = Field(description="number of calls that were used")
     unused: dict[str, int] = Field(description="number of records that were not used, by reason")
+    shortened_calls: int = Field(
+        description="number of used calls whose earlier chat turns are not embedded, because ``conversation`` is null. "
+        "Chats with the same last user message then count as one prompt"
+    )
     models: Items[ImportedModel] = Field(description="the models, by name")
     coverage: CallCoverage = Field(description="the share of prompts that each model answered, by length of the prompt")
     embedding_cost: float | None = Field(
@@ -37,6 +47,11 @@ class ImportOptions(Value):
         default=None,
         description="registered embedder of the prompts; null: the built-in one. A repeated request after a failure "
         "embeds only the prompts that lack an embedding",
+    )
+    format: FormatName | None = Field(default=None, description="format of the log; null: it is recognized")
+    conversation: ConversationWindow | None = Field(
+        default=None,
+        description="how chats are embedded, so that builds route by earlier turns; null: by the last user message",
     )
     pointers: dict[str, str] = Field(
         default={},

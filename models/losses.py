@@ -1,7 +1,7 @@
-"""Losses of wrong answers by true class and answer, and the price of sending an item to a person instead.
+"""Losses of wrong answers, by true class and answer, and the cost of rejects.
 
-A loss matrix has the cost of each answer for each true class. Without one, every error costs 1, and all errors are
-equal (zero-one loss).
+A loss matrix has the cost of each answer for each true class. A reject sends the item to a person. Without a loss
+matrix, every error costs 1, and all errors are equal (zero-one loss).
 
 Source: Elkan, *The Foundations of Cost-Sensitive Learning*, 2001; Chow, *On Optimum Recognition Error and Reject
 Tradeoff*, 1970.
@@ -25,7 +25,7 @@ OTHER_ERROR = 1.0
 
 
 class HasLosses(Value):
-    """Losses of a dataset's spec."""
+    """Base class of specs with losses."""
 
     losses: Annotated[dict[Label, dict[Label, Loss]], Field(min_length=1, max_length=200)] | None = Field(
         default=None,
@@ -60,7 +60,7 @@ class HasLosses(Value):
 
     @property
     def has_losses(self) -> bool:
-        """Whether errors or rejects have a price of their own."""
+        """Whether errors or rejects have a declared price."""
         return self.losses is not None or self.reject_cost is not None
 
 
@@ -69,8 +69,8 @@ class Losses:
     """A loss matrix.
 
     Attributes:
-        matrix: (C, A), loss of each answer for each true class, in the unit of costs. A > C where some answers are
-            never true; with ``rejects``, the last answer is to reject.
+        matrix: (C, A), loss of each answer for each true class, in the unit of costs. A > C if some answers are never
+            true. With ``rejects``, the last answer is to reject.
         scale: the largest loss of the dataset, above 0.
         rejects: whether items may be sent to a person.
     """
@@ -96,9 +96,9 @@ class Losses:
         return not self.rejects and np.array_equal(self.matrix, 1.0 - np.eye(truths, answers))
 
     def choose(self, probabilities: Floats) -> tuple[Int64s, Floats]:
-        """Return the answers of least expected loss, and that loss as a share of the largest one, (n,) each.
+        """Return the answers of least expected loss, and their losses, (n,) each.
 
-        Equal losses go to the first answer.
+        Losses are shares of the largest one. Ties go to the first answer.
 
         Args:
             probabilities: (n, C), of the true classes.
@@ -112,7 +112,7 @@ class Losses:
         return answers, self.compute_expected_losses(probabilities, answers)
 
     def compute_expected_losses(self, probabilities: Floats, answers: Int64s) -> Floats:
-        """Return the expected loss of answers, (n,), as shares of the largest one.
+        """Return the expected loss of answers, (n,), as shares of the largest loss.
 
         Args:
             probabilities: (n, C), of the true classes.
@@ -122,13 +122,13 @@ class Losses:
         return np.asarray((probabilities * self.shares.T[answers]).sum(axis=1))
 
     def measure(self, labels: Int32s, answers: Int32s | Int64s) -> Floats:
-        """Return the loss of answers, (n,), as shares of the largest one."""
+        """Return the loss of answers, (n,), as shares of the largest loss."""
         if self.is_zero_one:
             return np.not_equal(labels, answers).astype(np.float64)
         return np.asarray(self.shares[labels, answers])
 
     def grade_answers(self, probabilities: Floats, labels: Int32s) -> Floats:
-        """Return the quality of the chosen answers, (n,): 1 minus their loss as a share of the largest one."""
+        """Return the quality of the chosen answers, (n,): 1 minus loss / largest loss."""
         return 1.0 - self.measure(labels, self.choose(probabilities)[0])
 
     def among_true_classes(self) -> "Losses":
@@ -139,11 +139,13 @@ class Losses:
 
 
 def read_losses(spec: HasLosses, classes: Sequence[str], truths: int, faults: list[Fault]) -> Losses | None:
-    """Return the loss matrix of a spec in the unit of costs; None if all errors are equal and nothing is rejected.
+    """Return the loss matrix of a spec, in the unit of costs.
+
+    Return None if all errors are equal and nothing is rejected.
 
     Args:
-        classes: A names, the C true classes first.
-        truths: C.
+        classes: names of the A answers, the C true classes first.
+        truths: the number of true classes, C.
         faults: receives unknown and missing classes, and a matrix without any loss.
     """
     if not spec.has_losses:
@@ -175,7 +177,7 @@ def read_losses(spec: HasLosses, classes: Sequence[str], truths: int, faults: li
     return None if found.is_zero_one else found
 
 
-def matrix_of(losses: Losses | None) -> Floats:
+def get_loss_matrix(losses: Losses | None) -> Floats:
     """Return the loss matrix, (C, A); (0, 0) for None."""
     return np.empty((0, 0)) if losses is None else losses.matrix
 
@@ -208,7 +210,7 @@ class LossPrices(Value):
 
     @classmethod
     def from_losses(cls, losses: Losses | None, largest: float, classes: Sequence[str]) -> "LossPrices | None":
-        """Name the losses of a dataset; None if all errors are equal.
+        """Return the losses of a dataset by class names; None if all errors are equal.
 
         Args:
             classes: the answers in the order of their codes, true classes first.
@@ -226,7 +228,7 @@ class LossPrices(Value):
         )
 
     def find_loss(self, truth: str | None, answer: str | None) -> float | None:
-        """Return the loss of an answer, or, for None, of rejecting; None if it is unknown.
+        """Return the loss of an answer or, for None, of a reject; None if it is unknown.
 
         >>> prices = LossPrices(largest=9.0, matrix={"a": {"a": 0.0, "b": 9.0}}, reject={"a": 2.0})
         >>> prices.find_loss("a", "b"), prices.find_loss("a", None), prices.find_loss("c", "a")

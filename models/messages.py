@@ -10,7 +10,7 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class RequestPart(BaseModel):
-    """Part of a request; further fields, such as ``cache_control``, are ignored."""
+    """Part of a request; additional fields, such as ``cache_control``, are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -31,7 +31,7 @@ class Base64Source(RequestPart):
 
 
 class UrlSource(RequestPart):
-    """The address of an image."""
+    """The URL of an image."""
 
     type: Literal["url"] = Field(description="a constant")
     url: str = Field(description="the address")
@@ -67,7 +67,7 @@ class ThinkingBlock(RequestPart):
 
 
 class ToolUseBlock(RequestPart):
-    """A call of a tool by the model."""
+    """A tool call by the model."""
 
     type: Literal["tool_use"] = Field(description="a constant")
     id: Name = Field(description="id of the call")
@@ -79,7 +79,7 @@ ShownBlock = Annotated[TextBlock | ImageBlock | DocumentBlock, Field(discriminat
 
 
 class ToolResultBlock(RequestPart):
-    """The result of a tool."""
+    """The result of a tool call."""
 
     type: Literal["tool_result"] = Field(description="a constant")
     tool_use_id: Name = Field(description="id of the call")
@@ -92,21 +92,21 @@ AssistantBlock = Annotated[TextBlock | ToolUseBlock | ThinkingBlock, Field(discr
 
 
 class UserMessage(RequestPart):
-    """A message of the user, with results of tools."""
+    """A user message, which may contain tool results."""
 
     role: Literal["user"] = Field(description="a constant")
     content: str | list[UserBlock] = Field(description="the text, or its blocks")
 
 
 class AssistantMessage(RequestPart):
-    """A message of the assistant, with calls of tools."""
+    """An assistant message, which may contain tool calls."""
 
     role: Literal["assistant"] = Field(description="a constant")
     content: str | list[AssistantBlock] = Field(description="the text, or its blocks")
 
 
 class SystemMessage(RequestPart):
-    """An instruction between the turns."""
+    """A system instruction between the turns."""
 
     role: Literal["system"] = Field(description="a constant")
     content: str | list[TextBlock] = Field(description="the text, or its blocks")
@@ -128,7 +128,7 @@ class Tool(RequestPart):
 
 
 class ToolChoice(RequestPart):
-    """Whether tools must be called."""
+    """Whether the model must call tools, or which one."""
 
     type: Literal["auto", "any", "tool", "none"] = Field(description="kind of the choice")
     name: Name | None = Field(default=None, description="the tool that must be called, for the type ``tool``")
@@ -147,14 +147,14 @@ class Thinking(RequestPart):
 
 
 class JsonFormat(RequestPart):
-    """The form of an answer in JSON."""
+    """JSON schema of the answer."""
 
     type: Literal["json_schema"] = Field(description="a constant")
     schema_: dict[str, Any] = Field(alias="schema", description="JSON schema of the answer")
 
 
 class OutputConfig(RequestPart):
-    """Effort and form of the answer."""
+    """Reasoning effort and format of the answer."""
 
     effort: Annotated[str, Field(min_length=1, max_length=20)] | None = Field(
         default=None, description="low, medium, high, xhigh, or max"
@@ -182,7 +182,10 @@ class CountRequest(OpenRequest):
 
 
 class MessagesRequest(CountRequest):
-    """A request for a message; fields without a counterpart in OpenAI's chat API are passed on by their names."""
+    """A request for a message.
+
+    Fields without a counterpart in OpenAI's chat API are forwarded unchanged.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={

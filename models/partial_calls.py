@@ -1,7 +1,8 @@
-"""Partial traces: tables in which not every classifier was called for every item, as production logs have them.
+"""Partial traces: tables in which not every classifier was called for every item.
 
-A missing cell means that its classifier was not called for this item. A classifier with any missing cell in a row
-counts as not called there, since neither an answer without a cost nor a cost without an answer can be used.
+Production logs are an example. A missing cell means that its classifier was not called for the item. If any cell of a
+classifier is missing in a row, the classifier counts as not called. An answer without a cost cannot be used, nor can a
+cost without an answer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from models.errors import Fault
 
 
 def find_calls(columns: Columns, classifiers: Sequence[Iterable[str]], faults: list[Fault]) -> Bools:
-    """Return where each classifier was called, (n, m); (0, 0) if all were called for all items.
+    """Return where each classifier was called, (n, m); (0, 0) for a complete trace.
 
     Args:
         columns: the table.
@@ -41,9 +42,9 @@ def find_calls(columns: Columns, classifiers: Sequence[Iterable[str]], faults: l
 
 
 def fill_uncalled(columns: Columns, classifiers: Sequence[Iterable[str]], called: Bools) -> Columns:
-    """Return the columns with the missing cells of uncalled classifiers filled with a cell of a called row.
+    """Fill the missing cells of uncalled classifiers with a cell of a called row.
 
-    Each column can then be read as a complete one. Values where a classifier was not called must be ignored.
+    Each column can then be read like a complete column. Callers must ignore values where a classifier was not called.
     """
     if not called.size:
         return columns
@@ -59,12 +60,12 @@ def fill_uncalled(columns: Columns, classifiers: Sequence[Iterable[str]], called
 
 
 def read_propensities(columns: Columns, names: Sequence[str | None], called: Bools, faults: list[Fault]) -> Floats:
-    """Return the probability with which each classifier was, or would have been, called, (n, m).
+    """Return the probability that each classifier is called for each row, (n, m).
 
-    It is NaN where the probability is unknown; (0, 0) without any.
+    Unknown probabilities are NaN. Without any, the shape is (0, 0).
 
     Args:
-        names: for each classifier the column of its propensities, which may be empty where they are unknown.
+        names: the propensity column of each classifier; cells may be empty if unknown.
         called: (n, m), or (0, 0) if all classifiers were called for all items.
         faults: receives propensities of calls outside (0, 1].
     """

@@ -2,7 +2,7 @@
 
 A configuration acquires features in stages. After each stage, a classifier of all known features answers if it is
 confident enough. After the last stage, the item is rejected or answered anyway. Costs are in the dataset's unit.
-*EMSCO* in docstrings is the paper of Hamilton and Fulp.
+In docstrings, *EMSCO* refers to the paper of Hamilton and Fulp.
 """
 
 from typing import Annotated, Literal
@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import DecisionFacts
-from models.base import LARGEST, Items, Json, Label, Sent, Value, Without
+from models.base import LARGEST, ExcludedNames, Items, Json, Label, RequestBody, Value
 from models.evaluation import Cell, HasCompleteItems
 from models.index import ImportPath
 from models.limits import Budget, HasBudget
@@ -70,15 +70,15 @@ class PipelineOptions(Value):
     after_last_stage: AtTheEnd = Field(
         default="reject",
         description="what happens to an item if no stage is confident: reject it, or answer with the last stage's "
-        "label; with answer, every item is covered, and configurations trade accuracy only for cost",
+        "label. With answer, every item is covered, and configurations trade accuracy only for cost",
     )
     max_stages: int = Field(default=4, ge=1, le=63, description="maximum number of stages")
     search: Search = Field(
         default="auto",
-        description="exact: all configurations that acquire all features; emsco: evolutionary search; auto: exact "
-        "if that takes only seconds, else emsco, then configurations without some features, mainly "
-        "those that forward selection ranks first. If every item is answered, all non-dominated ones "
-        "are added, else those that dominate a configuration with all features",
+        description="exact: all configurations that acquire all features; emsco: evolutionary search; auto: exact if "
+        "that takes only seconds, else emsco. auto also searches configurations without some features, mainly with "
+        "those that forward selection ranks first. If every item is answered, all non-dominated ones are added; else "
+        "those that dominate a configuration with all features",
     )
     positive_class: Label | None = Field(
         default=None,
@@ -103,7 +103,7 @@ class PipelineLimits(HasBudget):
     solution: Annotated[int, Field(ge=0)] | None = Field(
         default=None, description="number of a configuration on the curve, instead of limits"
     )
-    excluded: Without = ()
+    excluded: ExcludedNames = ()
 
     @model_validator(mode="after")
     def _is_one(self) -> "PipelineLimits":
@@ -115,7 +115,7 @@ class PipelineLimits(HasBudget):
         return self
 
 
-class PipelineQuery(Sent, PipelineLimits):
+class PipelineQuery(RequestBody, PipelineLimits):
     """The limits of a configuration, and the item's acquired features."""
 
     model_config = ConfigDict(
@@ -130,7 +130,7 @@ class PipelineQuery(Sent, PipelineLimits):
     )
 
 
-class PipelineEvaluateRequest(Sent, PipelineLimits, HasCompleteItems):
+class PipelineEvaluateRequest(RequestBody, PipelineLimits, HasCompleteItems):
     """Complete items to evaluate with a pipeline."""
 
     model_config = ConfigDict(
@@ -161,7 +161,7 @@ class PipelineStage(Value):
     cost: float = Field(description="cost of these features, in the artifact's unit")
 
 
-class Achieved(Value):
+class MeasuredFigures(Value):
     """Measured figures of a configuration on some rows."""
 
     conclusive_accuracy: float = Field(
@@ -175,12 +175,12 @@ class Achieved(Value):
     )
 
 
-class Configuration(Achieved):
+class Configuration(MeasuredFigures):
     """A Pareto-optimal configuration, measured on rows that the search did not use."""
 
     solution: int = Field(ge=0, description="number of the configuration, for ``solution`` of a query")
     stages: Items[PipelineStage] = Field(description="stages of the configuration, in order")
-    validation: Achieved = Field(description="results on the rows that the configuration was chosen on")
+    validation: MeasuredFigures = Field(description="results on the rows that the configuration was chosen on")
 
 
 class PipelineDecision(Configuration):
@@ -204,7 +204,7 @@ class Acquire(Value):
 
 
 class Classify(Value):
-    """Return this label: the stage's classifier is confident enough."""
+    """Return this label; the stage's classifier is confident enough."""
 
     action: Literal["classify"] = Field(default="classify", description="classify")
     label: str = Field(description="the class")
@@ -213,7 +213,7 @@ class Classify(Value):
 
 
 class Reject(Value):
-    """No stage was confident enough; a person has to decide."""
+    """No stage was confident enough, so a person must decide."""
 
     action: Literal["reject"] = Field(default="reject", description="reject")
     confidence: float = Field(description="the last stage's probability of its most likely class, from 0 to 1")

@@ -1,7 +1,7 @@
 """Requests and replies of policies: options of builds, queries, and decisions.
 
 A sensor is a feature of a feature table, or a classifier of a trace. Costs and budgets are in the dataset's unit.
-*Acquisition DAG* in docstrings is the paper of Wang, Trapeznikov, and Saligrama.
+In docstrings, *acquisition DAG* refers to the paper of Wang, Trapeznikov, and Saligrama.
 """
 
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import DecisionFacts
-from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
+from models.base import LARGEST, ExcludedNames, ItemId, Items, Label, RequestBody, Value, Vector
 from models.chat_options import ChatOptions
 from models.conversation import ConversationOptions
 from models.evaluation import HasCompleteItems
@@ -48,8 +48,8 @@ class PolicyOptions(ChatOptions):
     graph: GraphKind = Field(
         default="auto",
         description="sets of sensors that are states. subsets: all sets, as in the paper, for at most 10 sensors; "
-        "grown: useful sets, found sensor by sensor with one step of look-ahead; auto: grown for more than 6 sensors; "
-        "without classes: sets of few classifiers, those without confidences last",
+        "grown: useful sets, found sensor by sensor with one step of look-ahead; auto: grown for more than 6 sensors. "
+        "Without classes, states are sets of few classifiers, those without confidences last",
     )
     embeddings: bool = Field(
         default=False,
@@ -62,12 +62,13 @@ class PolicyOptions(ChatOptions):
         "requests have embeddings",
     )
     conversation: ConversationOptions | None = Field(
-        default=None, description="which turns of a chat are embedded; null: the last user message only"
+        default=None,
+        description="how chats are embedded; null: as the dataset stores it, else by the last user message",
     )
     parallel: Annotated[Items[Annotated[Items[Label], Field(min_length=2)]], Field(max_length=200)] = Field(
         default=(),
-        description="groups of sensors that are always acquired together: a group costs the sum of its sensors and "
-        "takes as long as the slowest one; other sensors are acquired one after the other",
+        description="groups of sensors that are always acquired together. A group costs the sum of its sensors and "
+        "takes as long as the slowest one. Other sensors are acquired one after the other",
     )
     worst_case_quantile: float = Field(
         default=1.0,
@@ -132,26 +133,26 @@ class PolicyTarget(HasBudget):
     )
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="lower bound on accuracy, from 0 to 1: of the points within the budget whose accuracy on "
-        "unseen rows, minus one standard error, reaches it, the cheapest one decides",
+        description="lower bound on accuracy, from 0 to 1. The cheapest point within the budget whose accuracy on "
+        "unseen rows, minus one standard error, reaches it decides",
         examples=[0.9],
     )
 
     max_item_cost: Amount | None = Field(
         default=None,
-        description="hard limit on the cost of each item, at mean prices, in the artifact's unit; with a "
-        "trade-off or a budget, actions that would exceed it are excluded; without these, and if no decisions "
-        "for hard limits were learned and items have embeddings, it is also the budget",
+        description="hard limit on the cost of each item, at mean prices, in the artifact's unit. With a trade-off or "
+        "a budget, actions that would exceed it are excluded. Without these, it is also the budget if items have "
+        "embeddings and no decisions for hard limits were learned",
         examples=[9.0],
     )
     deadline: Annotated[float, Field(ge=0, le=LARGEST)] | None = Field(
         default=None,
-        description="hard limit on the time of each item, in the unit of the sensors' times, by their worst "
-        "cases; sensors that are acquired together take as long as the slowest one; with other limits, actions "
-        "that would exceed it are excluded",
+        description="hard limit on the time of each item, by worst-case times, in the unit of the sensors' times. "
+        "Sensors that are acquired together take as long as the slowest one. With other limits, actions that would "
+        "exceed it are excluded",
         examples=[None],
     )
-    excluded: Without = ()
+    excluded: ExcludedNames = ()
 
     @model_validator(mode="after")
     def _is_one(self) -> "PolicyTarget":
@@ -174,7 +175,7 @@ class PolicyTarget(HasBudget):
         return self.excluded
 
 
-class PolicyQuery(Sent, PolicyTarget):
+class PolicyQuery(RequestBody, PolicyTarget):
     """An item's acquired readings, and the limits of the next decision."""
 
     model_config = ConfigDict(
@@ -188,8 +189,8 @@ class PolicyQuery(Sent, PolicyTarget):
     embedding: Vector | None = Field(default=None, description=EMBEDDING)
     item: ItemId | None = Field(
         default=None,
-        description="the item's id, by which items are divided between two operating points, so that their mean cost "
-        "equals the budget; the same id always gets the same decisions",
+        description="the item's id. Items are divided by their ids between two operating points, so that the mean cost "
+        "equals the budget. The same id always gets the same decisions",
     )
     acquired: dict[Label, Acquired] = Field(
         default_factory=dict,
@@ -200,11 +201,11 @@ class PolicyQuery(Sent, PolicyTarget):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Sensors that must not be acquired; those acquired before stay usable."""
+        """Sensors that must not be acquired; already acquired ones remain usable."""
         return tuple(name for name in self.excluded if name not in self.acquired)
 
 
-class PolicyEvaluateRequest(Sent, PolicyTarget, HasCompleteItems):
+class PolicyEvaluateRequest(RequestBody, PolicyTarget, HasCompleteItems):
     """Complete items to evaluate with a policy."""
 
     model_config = ConfigDict(
@@ -266,7 +267,7 @@ class ClassifyDecision(Value):
 
 
 class AnswerDecision(Value):
-    """The classifier whose answer is accepted, in datasets without classes."""
+    """The classifier whose answer is accepted; for datasets without classes."""
 
     action: Literal["answer"] = Field(default="answer", description="stop and accept an acquired answer")
     answer: str = Field(description="the classifier whose answer is accepted", examples=["gpt-4"])
@@ -284,7 +285,10 @@ class AnswerDecision(Value):
 
 
 class RejectDecision(Value):
-    """The item is sent to a person, which costs less than the expected loss of any answer."""
+    """The item is sent to a person.
+
+    This costs less than the expected loss of any answer.
+    """
 
     action: Literal["reject"] = Field(default="reject", description="stop and send the item to a person")
     probabilities: dict[str, float] = Field(description="probability of each class, from 0 to 1")

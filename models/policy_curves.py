@@ -65,7 +65,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class TrafficCounts(Value):
-    """Traffic of each trade-off, on edges and nodes that have any."""
+    """Item counts for each trade-off, on the edges and nodes that have any."""
 
     sources: Items[Count] = Field(description="node that each edge leaves, by its place in the DAG")
     targets: Items[Count] = Field(description="node that each edge leads to")
@@ -77,13 +77,13 @@ class TrafficCounts(Value):
 
 
 class TrafficPoint(PolicyPoint):
-    """A point of the curve, and the number of items that it decides."""
+    """A point of the curve, and the number of items decided at this point."""
 
     share: Share = Field(description="share of the items that this point decides, from 0 to 1")
 
 
 class TrafficNode(Value):
-    """A set of acquired sensors, and the items that reach, leave, or stop at it."""
+    """A set of acquired sensors; counts of items that reach, leave, or stop at it."""
 
     sensors: Items[str] = Field(description="the sensors that were acquired, in the dataset's order")
     cost: float = Field(description="their total mean cost, in the artifact's unit")
@@ -97,7 +97,7 @@ class TrafficNode(Value):
 
 
 class TrafficEdge(Value):
-    """Items that continue from one set of sensors to a larger one."""
+    """The number of items that continue from one set of sensors to a larger one."""
 
     source: int = Field(description="place of the node that it leaves, from 0")
     target: int = Field(description="place of the node that it leads to, from 0")

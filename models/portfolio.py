@@ -1,7 +1,7 @@
 """Requests and replies of portfolios: assignments of queries within a budget.
 
 A query is the embedding of an item: d numbers, like the dataset's embeddings. Costs and budgets are in the dataset's
-unit. *OCCAM* in docstrings is the paper of Ding, Xu, and Lakshmanan.
+unit. In docstrings, *OCCAM* refers to the paper of Ding, Xu, and Lakshmanan.
 """
 
 from typing import Annotated, Any, Literal
@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from models.artifact import DecisionFacts
-from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
+from models.base import LARGEST, ExcludedNames, ItemId, Items, Label, RequestBody, Value, Vector
 from models.chat_options import ChatOptions
 from models.conversation import ConversationOptions
 from models.cost import Amount
@@ -40,7 +40,7 @@ QuerySizes = Annotated[
 Regularization = Annotated[float, Field(ge=0, le=1e6)]
 
 
-OF_SAMPLES = ("samples", "max_items", "sampling", "temperature")
+SAMPLING_OPTIONS = ("samples", "max_items", "sampling", "temperature")
 """Options on samples of labelled items."""
 
 
@@ -56,11 +56,10 @@ class PortfolioOptions(ChatOptions):
 
     estimator: Literal["auto", "occam"] = Field(
         default="auto",
-        description="estimator of the probability that each classifier is correct. occam: mean over samples of "
-        "labeled items; auto: mean of a random forest, kernel ridge regression, and logistic regressions on the "
-        "embedding, or of those that cross-validation chooses (stacked), or occam if samples are given. Only "
-        "occam uses the options on samples and "
-        "temperature",
+        description="estimator of the probability that each classifier is correct. occam: mean over samples of labeled "
+        "items; auto: mean of those regressions on the embedding that cross-validation chooses (random forest, kernel "
+        "ridge regression, logistic regressions), or occam if samples are given. Only occam uses the options on "
+        "samples and temperature",
     )
     confidence: float = Field(
         default=0.9,
@@ -92,8 +91,8 @@ class PortfolioOptions(ChatOptions):
     )
     feature_classifier: Label | None = Field(
         default=None,
-        description="the classifier that computes the embeddings: it is called for every query, so its cost is "
-        "subtracted from the budget, and its answers are free; null: embeddings are free",
+        description="the classifier that computes the embeddings. It is called for every query, so its cost is "
+        "subtracted from the budget, and its answers are free. null: embeddings are free",
     )
     embedder: Label | None = Field(
         default=None,
@@ -101,7 +100,8 @@ class PortfolioOptions(ChatOptions):
         "null: `words` if it made the dataset's embeddings (`text` in the spec), else requests have embeddings",
     )
     conversation: ConversationOptions | None = Field(
-        default=None, description="which turns of a chat are embedded; null: the last user message only"
+        default=None,
+        description="how chats are embedded; null: as the dataset stores it, else by the last user message",
     )
     pareto_only: bool = Field(
         default=False, description="whether to exclude classifiers that another one dominates in cost and accuracy"
@@ -110,9 +110,9 @@ class PortfolioOptions(ChatOptions):
 
     @model_serializer(mode="wrap")
     def _leave_out_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the options on samples where these are not used."""
+        """Omit sample options from the serialized options if samples are not used."""
         options: dict[str, Any] = serialize(self)
-        return options if self.takes_samples else {k: v for k, v in options.items() if k not in OF_SAMPLES}
+        return options if self.takes_samples else {k: v for k, v in options.items() if k not in SAMPLING_OPTIONS}
 
     @property
     def takes_samples(self) -> bool:
@@ -196,6 +196,11 @@ class AssignmentOptions(BatchBudget):
         examples=[2.0],
     )
 
+    @property
+    def requires_accuracy(self) -> bool:
+        """Whether the assignment must have a minimum accuracy."""
+        return self.min_accuracy is not None
+
     @model_validator(mode="after")
     def _has_a_limit(self) -> "AssignmentOptions":
         if not self.has_budget and self.min_accuracy is None:
@@ -259,7 +264,7 @@ class AssignmentFigures(Value):
     assignments: Items[str] = Field(description="the classifier of each query")
     estimated_accuracy: float = Field(
         description="expected accuracy, from 0 to 1: the mean estimate, corrected for the winner's curse of each "
-        "classifier, as measured on holdout rows at this budget"
+        "classifier. The correction is measured on holdout rows at this budget"
     )
     raw_estimate: float = Field(description="the mean estimate before the correction")
     min_estimate: float = Field(description="lowest estimate, from 0 to 1")
@@ -308,11 +313,11 @@ class RouteLimits(HasBudget):
         examples=["50%"],
     )
     min_accuracy: MinAccuracy = None
-    excluded: Without = ()
+    excluded: ExcludedNames = ()
 
 
-class RouteEvaluateRequest(Sent, RouteLimits, HasCompleteItems):
-    """Complete items to route one by one."""
+class RouteEvaluateRequest(RequestBody, RouteLimits, HasCompleteItems):
+    """Complete items to route, each separately."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -332,7 +337,7 @@ class RouteEvaluateRequest(Sent, RouteLimits, HasCompleteItems):
     )
 
 
-class RouteQuery(Sent, RouteLimits):
+class RouteQuery(RequestBody, RouteLimits):
     """A single query to route."""
 
     model_config = ConfigDict(
@@ -359,9 +364,9 @@ class RouteQuery(Sent, RouteLimits):
     )
     item: ItemId | None = Field(
         default=None,
-        description="the query's id, which breaks ties between classifiers of equal value at the shadow price; "
-        "the same id always gets the same classifier. Null: the embedding breaks ties, which spends "
-        "the budget correctly only if embeddings differ",
+        description="the query's id, which breaks ties between classifiers of equal value at the shadow price. The "
+        "same id always gets the same classifier. null: the embedding breaks ties; then the budget is spent correctly "
+        "only if embeddings differ",
         examples=[None],
     )
 
@@ -401,8 +406,8 @@ class RouteDecision(Value):
 
     classifier: str = Field(description="the classifier")
     estimated_accuracy: float = Field(
-        description="expected accuracy of the classifier on this query, from 0 to 1: the estimate, corrected for "
-        "the classifier's winner's curse, as measured on holdout rows at this budget"
+        description="expected accuracy of the classifier on this query, from 0 to 1: the estimate, corrected for the "
+        "classifier's winner's curse. The correction is measured on holdout rows at this budget"
     )
     raw_estimate: float = Field(description="the estimate before the correction")
     cost: float = Field(description="cost of the query, including its embedding, in the artifact's unit")

@@ -44,10 +44,10 @@ Floor = Annotated[float, Field(ge=0, le=1)]
 
 
 class AtLeast(Value):
-    """A floor of the share of correct answers.
+    """A lower bound on the share of correct answers (accuracy floor).
 
-    The mean estimate must reach it after a correction. The correction is the winner's curse on holdout items plus one
-    standard error, or the reduction by the regularization if that is larger.
+    The mean estimate, minus a correction, must reach the bound. The correction is the larger of two: the winner's curse
+    on holdout items plus one standard error, and the reduction by regularization.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"at_least": 0.95}]})
@@ -82,7 +82,7 @@ class ClassifierLimits(Value):
 
 
 class ResourceLimit(Value):
-    """Available amount of a resource: exactly one of total and mean per query."""
+    """Available amount of a resource: either a total or a mean per query."""
 
     total: Amount | None = Field(
         default=None, description="amount for all queries together, in the resource's unit", examples=[3000.0]
@@ -112,7 +112,7 @@ Uses = Annotated[
 
 
 class Resource(ResourceLimit):
-    """A further budget, in its own unit."""
+    """An additional budget, in its own unit."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"per_query": 3.0, "uses": {"small": 1, "large": 5}}]})
 
@@ -124,7 +124,7 @@ class Resource(ResourceLimit):
 
 
 class GroupLimits(BatchBudget):
-    """Limits of a group's queries; shares and means are over these queries."""
+    """Limits for the queries of a group; shares and means refer to these queries."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 2.0}]})
 
@@ -159,7 +159,7 @@ class Groups(Value):
 
 
 class LimitedOptions(AssignmentOptions):
-    """Constraints of a batch, and further values of its queries."""
+    """Constraints of a batch, and additional values of its queries."""
 
     sizes: Sizes = None
     goal: Goal = Field(
@@ -193,8 +193,14 @@ class LimitedOptions(AssignmentOptions):
     )
 
     @property
+    def requires_accuracy(self) -> bool:
+        """Whether the assignment, or one of its groups, must have a minimum accuracy."""
+        floors = (self.min_accuracy, self.accuracy, self.groups, self.min_group_accuracy)
+        return any(one is not None for one in floors)
+
+    @property
     def is_constrained(self) -> bool:
-        """Whether there are constraints in addition to a single budget."""
+        """Whether there are constraints other than a single budget."""
         given = (self.accuracy, self.groups, self.min_group_accuracy)
         return bool(self.goal == "cost" or self.classifiers or self.resources or any(one is not None for one in given))
 
@@ -210,8 +216,8 @@ class LimitedOptions(AssignmentOptions):
             raise ValueError("objective min cannot be combined with other limits; use min_group_accuracy")
         return self
 
-    def refuse_unfit(self, n: int) -> None:
-        """Raise ValueError unless lists of values per query have length n."""
+    def check_lengths(self, n: int) -> None:
+        """Raise ValueError if a list of values per query does not have length n."""
         if self.sizes is not None and len(self.sizes) != n:
             raise ValueError(f"sizes must have {n} rows, one per query, got {len(self.sizes)}")
         if self.costs is not None and self.sizes is not None:
@@ -244,7 +250,7 @@ class ConstrainedRequest(LimitedOptions, AssignmentRequest):
 
     @model_validator(mode="after")
     def _fits_its_queries(self) -> "ConstrainedRequest":
-        self.refuse_unfit(self.count)
+        self.check_lengths(self.count)
         return self
 
 

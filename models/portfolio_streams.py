@@ -13,7 +13,7 @@ StreamLength = Annotated[int, Field(ge=1, le=10**12)]
 
 
 class StreamResource(Value):
-    """Total amount of a resource for a stream."""
+    """Total amount of a resource that is available to a stream."""
 
     total: Amount = Field(description="total for all queries, in the resource's unit; never exceeded")
     uses: Annotated[dict[Label, Amount], Field(max_length=200)] | None = Field(
@@ -41,9 +41,9 @@ class Tenant(Value):
 
 
 class Pacing(Value):
-    """A stream of single queries that share a budget and other limits.
+    """A stream of single queries with a common budget and other common limits.
 
-    The store keeps the account of the stream's spending.
+    The store keeps the stream's ledger of spending.
     """
 
     ledger: Name = Field(

@@ -11,7 +11,10 @@ Price = Annotated[float, Field(ge=0, le=LARGEST)]
 
 
 class Prices(Value):
-    """Prices of calls, in the unit of the artifacts that use the endpoint; tokens are counted by the reply's usage."""
+    """Prices of calls, in the unit of the artifacts that use the endpoint.
+
+    Token counts are those of the reply's ``usage``.
+    """
 
     per_call: Price = Field(default=0.0, description="price of each call")
     input_per_million: Price = Field(default=0.0, description="price of a million prompt tokens")

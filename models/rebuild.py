@@ -6,17 +6,17 @@ from typing import Annotated
 from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
 
 from models.artifact import Build
-from models.base import Name, Sent
+from models.base import Name, RequestBody
 
 
 def _read_time(value: object) -> object:
     return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
-class RebuildRequest(Sent):
+class RebuildRequest(RequestBody):
     """Rows to train the next version on.
 
-    By default, these are the rows since the last drift alarm's change point, if there are enough.
+    By default, these are the rows since the change point of the last drift alarm, if there are enough.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"only_new": True}, {"half_life": 30.0}, {}]})

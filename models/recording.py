@@ -1,13 +1,13 @@
-"""Recordings: which runs of an artifact are logged, the rows of the log, and truths that arrive later."""
+"""Recordings: the runs of an artifact to log, the logged rows, and later truths."""
 
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from models.base import LARGEST, ItemId, Items, Json, Label, Name, Sent, Value, Vector
+from models.base import LARGEST, ItemId, Items, Json, Label, Name, RequestBody, Value, Vector
 from models.feedback import Outcome
-from models.stored_dataset import DatasetInfo, Replaced
+from models.stored_dataset import DatasetInfo, ReplacedDataset
 
 MAX_ROWS, MAX_TRUTHS = 5_000, 10_000
 """Upper bounds on the rows and truths of a request."""
@@ -22,7 +22,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 def _refuse_other_times(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
         raise ValueError(f"must have an offset from UTC, as 2026-11-01T00:00:00Z, got {text!r}")
-    if not 0 <= seconds_of(text) <= LAST_SECOND:
+    if not 0 <= timestamp_to_seconds(text) <= LAST_SECOND:
         raise ValueError(f"must be from 1970 to 9998, got {text!r}")
     return text
 
@@ -31,24 +31,24 @@ Timestamp = Annotated[str, Field(min_length=1, max_length=40), AfterValidator(_r
 """A time in ISO 8601 with its offset from UTC."""
 
 
-def seconds_of(timestamp: str) -> float:
+def timestamp_to_seconds(timestamp: str) -> float:
     """Return the seconds since 1970 of a timestamp.
 
-    >>> seconds_of("1970-01-01T01:00:00.500+01:00")
+    >>> timestamp_to_seconds("1970-01-01T01:00:00.500+01:00")
     0.5
     """
     return datetime.fromisoformat(timestamp).timestamp()
 
 
 class RecordedArtifact(Value):
-    """The artifact whose runs are recorded, in all of its versions."""
+    """The artifact whose runs are recorded; all versions are included."""
 
     kind: str = Field(description="the artifact kind", examples=["cascade"])
     name: Name = Field(description="the artifact's name", examples=["digits"])
 
 
-class RecordingSpec(Sent):
-    """The share of runs that are recorded and explored, and the recorded fields."""
+class RecordingSpec(RequestBody):
+    """The shares of runs to record and to explore, and the fields to record."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -74,8 +74,8 @@ class RecordingSpec(Sent):
     sample: Share = Field(default=1.0, description="share of the runs that are recorded, from 0 to 1, chosen at random")
     explore: Share = Field(
         default=0.0,
-        description="share of the recorded runs, chosen at random, for which the classifiers that were not called are "
-        "called in the background; builds raise propensities below 0.02 to 0.02, so use 0 or at least 0.02",
+        description="share of the recorded runs, chosen at random, for which the remaining classifiers are called in "
+        "the background. Builds raise propensities below 0.02 to 0.02, so use 0 or at least 0.02",
     )
     explore_budget: Annotated[float, Field(ge=0, le=LARGEST)] | None = Field(
         default=None,
@@ -145,13 +145,13 @@ class RecordedCall(Value):
 
 
 class RecordedRow(Value):
-    """One run of an item: what decided, and every call."""
+    """One run of an item: the version that decided, and every call."""
 
     id: ItemId = Field(description="the item's id, which truths name", examples=["image-1"])
     key: ItemId | None = Field(
         default=None,
-        description="unique key of the row: rows with the same key count once in datasets, so that a request whose "
-        "reply was lost can be repeated; null: none",
+        description="unique key of the row. Rows with the same key count once in datasets, so a request whose reply "
+        "was lost can be repeated. null: none",
     )
     time: Timestamp | None = Field(default=None, description="when it ran, ISO 8601 with offset; null: now")
     version: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
@@ -183,7 +183,7 @@ class RecordedRow(Value):
         return self
 
 
-class RowsRequest(Sent):
+class RowsRequest(RequestBody):
     """Rows of runs that the caller made."""
 
     model_config = ConfigDict(
@@ -210,13 +210,13 @@ class RowsRequest(Sent):
 
 
 class AcceptedRows(Value):
-    """How many rows or truths are on disk."""
+    """The number of rows or truths that are on disk."""
 
     accepted: int = Field(description="number of rows or truths that were written and synced")
 
 
 class Truth(Value):
-    """Later knowledge about an item: its class, or the quality of each classifier's answer."""
+    """The truth of an item: its class, or the quality of each classifier's answer."""
 
     id: ItemId = Field(description="the item's id, as in the row", examples=["image-1"])
     truth: Label | None = Field(default=None, description="the true class")
@@ -235,8 +235,8 @@ class Truth(Value):
         return self
 
 
-def truth_of(outcome: Outcome) -> Truth | None:
-    """Return the truth that an outcome adds to recordings; None if it names no item."""
+def truth_from_outcome(outcome: Outcome) -> Truth | None:
+    """Return the truth that an outcome adds to recordings; None without an item."""
     if outcome.item is None:
         return None
     if outcome.truth is not None:
@@ -246,8 +246,8 @@ def truth_of(outcome: Outcome) -> Truth | None:
     return Truth(id=outcome.item, quality={outcome.classifier: outcome.right})
 
 
-class TruthsRequest(Sent):
-    """Truths of several items; if an item has several truths, the latest one counts."""
+class TruthsRequest(RequestBody):
+    """Truths of several items; the latest truth of an item counts."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -260,7 +260,7 @@ class TruthsRequest(Sent):
     )
 
 
-class TimeRange(Sent):
+class TimeRange(RequestBody):
     """A range of time."""
 
     since: Timestamp | None = Field(default=None, description="start, ISO 8601 with offset; null: the oldest row")
@@ -268,7 +268,7 @@ class TimeRange(Sent):
 
 
 class FreezeRequest(TimeRange):
-    """The range of time that becomes a dataset."""
+    """The time range of rows to store as a dataset."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"dataset": "november", "since": "2026-11-01T00:00:00Z", "until": None}]}
@@ -278,7 +278,7 @@ class FreezeRequest(TimeRange):
 
 
 class UsedRows(Value):
-    """Numbers of recorded rows, and of those that were not used."""
+    """Numbers of used and unused recorded rows."""
 
     recorded_rows: int = Field(description="number of rows in the range of time")
     unused: dict[str, int] = Field(description="number of rows or calls that were not used, by reason")
@@ -287,7 +287,7 @@ class UsedRows(Value):
 class FrozenDataset(DatasetInfo, UsedRows):
     """A dataset made from recorded rows, and the numbers of unused rows."""
 
-    replaced: Replaced | None = Field(description="the replaced dataset; null: the name is new")
+    replaced: ReplacedDataset | None = Field(description="the replaced dataset; null: the name is new")
 
 
 class ShownRecording(Value):
@@ -306,7 +306,7 @@ Grouping = Literal["label", "length", "hour"]
 
 
 class CoverageGroup(Value):
-    """Rows of a group, and the shares of them that classifiers answered."""
+    """A group of rows, and the share of its rows that each classifier answered."""
 
     group: str | None = Field(
         description="label; range of lengths in characters, such as 12-80; or hour of the day (UTC), 00 to 23; null: "

@@ -1,4 +1,4 @@
-"""Requests and replies of OpenAI's Responses API, without the operations that need stored state."""
+"""Requests and replies of OpenAI's Responses API, without stored state."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -50,7 +50,7 @@ class MessageItem(RequestPart):
 
 
 class CallItem(RequestPart):
-    """A call of a function by the model."""
+    """A function call by the model."""
 
     type: Literal["function_call"] = Field(description="a constant")
     call_id: Name = Field(description="id of the call")
@@ -59,7 +59,7 @@ class CallItem(RequestPart):
 
 
 class OutputItem(RequestPart):
-    """The result of a function."""
+    """The result of a function call."""
 
     type: Literal["function_call_output"] = Field(description="a constant")
     call_id: Name = Field(description="id of the call")
@@ -73,7 +73,7 @@ class ReasoningItem(RequestPart):
 
 
 def _kind_of(item: Any) -> str:
-    """Return the type of an item; one without a type is a message."""
+    """Return the type of an item; an item without a type is a message."""
     kind = item.get("type", "message") if isinstance(item, dict) else getattr(item, "type", "message")
     return str(kind)
 
@@ -105,7 +105,7 @@ class FunctionChoice(RequestPart):
 
 
 class TextFormat(RequestPart):
-    """The form of the answer."""
+    """Format of the answer."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -113,20 +113,23 @@ class TextFormat(RequestPart):
 
 
 class TextConfig(RequestPart):
-    """Form and length of the answer."""
+    """Format and length of the answer."""
 
     format: TextFormat | None = Field(default=None, description="the form of the answer; null: text")
     verbosity: str | None = Field(default=None, description="low, medium, or high")
 
 
 class Reasoning(RequestPart):
-    """How much the model reasons; summaries of the reasoning are not supported."""
+    """Reasoning effort; summaries of the reasoning are not supported."""
 
     effort: str | None = Field(default=None, description="effort of the reasoning, as the model's provider names it")
 
 
 class ResponsesRequest(OpenRequest):
-    """A request for a response; fields without another name in OpenAI's chat API are passed on by their names."""
+    """A request for a response.
+
+    Fields are forwarded unchanged, unless OpenAI's chat API has another name for them.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"model": "cascade/digits", "input": "[0, 1, 2]"}]})
     required: ClassVar[tuple[str, ...]] = ("model", "input")

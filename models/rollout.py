@@ -1,10 +1,10 @@
-"""Rollouts: a candidate version is compared with the active one, and then promoted or withdrawn."""
+"""Rollouts: compare a candidate version with the active one; promote or withdraw it."""
 
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from models.base import LARGEST, Items, Name, Sent, Value
+from models.base import LARGEST, Items, Name, RequestBody, Value
 from models.savings import Interval
 
 Mode = Literal["shadow", "canary"]
@@ -12,8 +12,8 @@ Status = Literal["running", "promoted", "aborted", "stopped"]
 CostSource = Literal["runs", "feedback"]
 
 
-class Promotion(Sent):
-    """Rules by which the candidate becomes the active version."""
+class Promotion(RequestBody):
+    """Rules for promoting the candidate to the active version."""
 
     max_accuracy_loss: float = Field(
         default=0.01,
@@ -29,8 +29,8 @@ class Promotion(Sent):
     )
 
 
-class Abort(Sent):
-    """Rules by which the candidate is withdrawn."""
+class Abort(RequestBody):
+    """Rules for withdrawing the candidate."""
 
     max_accuracy_loss: float = Field(
         default=0.01, ge=0, lt=1, description="abort if outcomes prove a larger loss of accuracy"
@@ -42,8 +42,8 @@ class Abort(Sent):
     )
 
 
-class RolloutRules(Sent):
-    """Share of the traffic of a candidate, and the rules of its promotion or withdrawal."""
+class RolloutRules(RequestBody):
+    """Traffic share of a candidate, and rules for its promotion or withdrawal."""
 
     mode: Mode = Field(
         default="canary",
@@ -91,7 +91,7 @@ class RolloutRequest(RolloutRules):
     version: int = Field(ge=1, description="the candidate", examples=[2])
 
 
-class ArmSummary(Value):
+class VersionOutcomeSummary(Value):
     """Outcomes of a version during the rollout."""
 
     outcomes: int = Field(description="number of outcomes")
@@ -99,7 +99,7 @@ class ArmSummary(Value):
 
 
 class RolloutPoint(Value):
-    """Means and their interval after a number of outcomes."""
+    """Means and confidence intervals after a number of outcomes."""
 
     outcomes: int = Field(description="number of outcomes of both versions")
     active: float = Field(description="mean of the active version")
@@ -110,8 +110,8 @@ class RolloutPoint(Value):
 class RolloutComparison(Value):
     """Outcomes of both versions, and the evidence for promotion and abort."""
 
-    active: ArmSummary = Field(description="outcomes of the active version")
-    candidate: ArmSummary = Field(description="outcomes of the candidate")
+    active: VersionOutcomeSummary = Field(description="outcomes of the active version")
+    candidate: VersionOutcomeSummary = Field(description="outcomes of the candidate")
     difference: float | None = Field(
         description="mean of the candidate minus that of the active version; null: unknown"
     )
@@ -170,16 +170,16 @@ class VersionRollout(Value):
         description="source of the costs: the service's own runs, or feedback; null: no costs yet"
     )
     costs_above_bound: int = Field(
-        description="number of items that cost more than max_item_cost; their costs are capped at it. If there "
-        "are any, a person must decide on a promotion with min_saving; if the active version has any, "
-        "max_extra_cost does not abort"
+        description="number of items that cost more than max_item_cost; their costs are capped at it. If there are "
+        "any, a person must decide on a promotion with min_saving. If the active version has any, max_extra_cost does "
+        "not abort"
     )
     shadow: ShadowSummary = Field(description="decisions of both versions for the same items, in mode shadow")
     events: Items[RolloutEvent] = Field(description="changes, oldest first")
 
 
-class AutomationSpec(Sent):
-    """Automatic steps after drift: a rebuild, its rollout, and its promotion by the rollout's rules."""
+class AutomationSpec(RequestBody):
+    """Automatic steps after drift: rebuild, rollout, and promotion by its rules."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -212,19 +212,19 @@ class AutomationSpec(Sent):
 
 
 class AutomationEvent(Value):
-    """An automatic step after drift, or why it could not be taken."""
+    """An automatic step after drift, or the reason why it failed."""
 
     at: str = Field(description="time, UTC, ISO 8601")
     event: Literal["waiting", "rebuild", "rollout", "failed"] = Field(
         description="waiting: the recording has too few rows since the change; rebuild: a build was queued; rollout: "
-        "its version is rolled out; failed: the step is not repeated before the next alarm, or until the automation "
-        "is set again"
+        "its version is rolled out; failed: a step failed, or the rollout was aborted or stopped. A failed step is "
+        "repeated after the next alarm, or when the automation is set again"
     )
     reason: str = Field(description="what was started; of waiting and failed: the reason, and what to do")
 
 
 class Automation(Value):
-    """Automatic steps after drift of an artifact, and the steps that were taken."""
+    """The automatic steps of an artifact after drift, and the steps taken so far."""
 
     kind: str = Field(description="the artifact kind", examples=["cascade"])
     name: str = Field(description="the artifact's name", examples=["digits"])

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import DecisionFacts
-from models.base import LARGEST, ItemId, Items, Json, Sent, Value, Vector
+from models.base import LARGEST, ItemId, Items, Json, RequestBody, Value, Vector
 from models.limits import Budget
 from models.portfolio import QuerySizes
 from models.portfolio_streams import Pacing
@@ -76,8 +76,8 @@ class RunLimits(Value):
     )
 
 
-class RunRequest(Sent, RunItem, RunLimits):
-    """One item or several items to run, within the same limits."""
+class RunRequest(RequestBody, RunItem, RunLimits):
+    """One or several items to run within the same limits."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"item": [0.0, 1.0, 2.0], "deadline": 25.0, "id": "image-1"}]}
@@ -95,7 +95,7 @@ class RunRequest(Sent, RunItem, RunLimits):
         return self
 
     def list_items(self) -> tuple[RunItem, ...]:
-        """Return the items, one or several."""
+        """Return the items of the request, one or several."""
         if self.items is not None:
             return self.items
         fields = {name: getattr(self, name) for name in RunItem.model_fields}
@@ -151,11 +151,11 @@ class Run(Value):
 
 
 class RunReply(Run, DecisionFacts):
-    """A run, and the artifact that decided it."""
+    """A run, and the artifact that decided."""
 
 
 class FailedRun(Value):
-    """An item without an answer, and its error."""
+    """An item without an answer, and the error."""
 
     id: ItemId | None = Field(default=None, description="the item's id in the request")
     error: str = Field(description="why the item has no answer")

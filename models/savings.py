@@ -16,7 +16,7 @@ ROUNDED = 1e-9
 class ExpectedOutcome(Value):
     """Expected accuracy, cost, time, and coverage of a decision, from holdout rows.
 
-    Figures that do not apply, and intervals that cannot be estimated from these rows, are omitted.
+    Figures that do not apply are omitted, as are intervals that cannot be estimated from these rows.
     """
 
     accuracy: float | None = Field(default=None, description="share of answers that are correct, from 0 to 1")
@@ -53,19 +53,30 @@ class SimpleBaseline(Value):
 
 
 class ComparedBaseline(SimpleBaseline):
-    """The baseline that savings are relative to; a random mixture has the mean figures of its two baselines."""
+    """The baseline with which savings are compared.
+
+    A random mixture has the mean figures of its two baselines.
+    """
 
     kind: Literal["single", "random_mixture"] = Field(description="one baseline, or a random mixture of two")
 
 
 class CurrentBaseline(SimpleBaseline):
-    """The current cost and accuracy without the artifact, and the share saved.
+    """Current cost and accuracy without the artifact, and the share that it saves.
 
-    The current classifier is the most accurate one; for feature tables, it uses all features.
+    For a portfolio from a log in which most rows have one call, the figures are those of the logged calls. The
+    exception are recordings in which one draw decides on all calls of a row (``joint_propensity`` is smallest). In all
+    other cases, they are those of the most accurate classifier. For feature tables, this classifier uses all features.
     """
 
     saved: float | None = Field(description="share of the current cost that is saved; null: the current cost is 0")
     saved_interval: Interval | None = Field(description="its 95 % confidence interval")
+    gained: float | None = Field(
+        default=None,
+        description="the artifact's accuracy minus the current one, at different costs; null: the dataset has losses, "
+        "or the artifact was built by an older version",
+    )
+    gained_interval: Interval | None = Field(default=None, description="its 95 % confidence interval")
 
 
 class Savings(Value):
@@ -73,7 +84,8 @@ class Savings(Value):
 
     All figures are measured on holdout rows. The baselines are ``baselines`` and random mixtures of any two of them,
     which cover every budget in between. With losses, sums of cost and loss are compared. Intervals are from a paired
-    bootstrap over the rows.
+    bootstrap over the rows. For a learned portfolio, they include the error of its cost due to the choice of training
+    rows.
     """
 
     decision: str = Field(description="the decision that the figures are about", examples=["without a deadline"])
@@ -111,7 +123,7 @@ class Savings(Value):
 
     @property
     def has_savings(self) -> bool:
-        """Whether the savings are significant: their confidence interval is above 0."""
+        """Whether the savings are significant: the confidence interval is above 0."""
         return self.saved_interval is not None and self.saved_interval[0] > ROUNDED
 
     @property
@@ -120,7 +132,7 @@ class Savings(Value):
 
     @property
     def brief(self) -> str:
-        """Return the verdict in a few words, for example ``gains 2.1 points``."""
+        """Return the verdict in a few words, such as ``gains 2.1 points``."""
         match self.verdict:
             case "significant" if self.has_savings:
                 return f"saves {format_share(self.saved, self.saved_interval)}, {self._quality}"

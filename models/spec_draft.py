@@ -1,4 +1,4 @@
-"""Drafts of specs, from a table's column names and first rows."""
+"""Drafts of specs, made from a table's column names and first rows."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _UNITS = {"ms": "ms", "us": "us", "s": "s", "sec": "s", "seconds": "s", "usd": "
 
 
 class SpecDraft(Value):
-    """A draft of a spec to review, and the rows that it was made from."""
+    """A draft of a spec to review, and the rows from which it was made."""
 
     spec: dict[str, Any] = Field(description="the draft; check costs and unit")
     columns: Items[str] = Field(description="the table's columns")
@@ -40,15 +40,15 @@ class SpecDraft(Value):
     guesses: Items[str] = Field(description="guesses and unknown values to check")
 
 
-def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return a draft of a spec from columns and some rows, and list the guesses.
+def make_spec_draft(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a draft of a spec from columns and some rows, and the guesses made.
 
-    Columns of answers, confidences, and costs make a trace. Columns that have only the correctness or quality of
-    answers make a trace without a label. Other tables become feature tables.
+    A table with columns of answers, confidences, and costs becomes a trace. With only the correctness or quality of
+    answers, it becomes a trace without a label. Any other table becomes a feature table.
 
-    >>> draft_of(["GPT 4 answer", "GPT 4 confidence", "GPT 4 usd", "truth"], [])[0]["classifiers"][0]["name"]
+    >>> make_spec_draft(["GPT 4 answer", "GPT 4 confidence", "GPT 4 usd", "truth"], [])[0]["classifiers"][0]["name"]
     'GPT 4'
-    >>> draft_of(["prompt", "small_correct", "small_usd", "large_correct", "large_usd"], [])[0]["classifiers"][0]
+    >>> make_spec_draft(["prompt", "small_correct", "small_usd", "large_correct", "large_usd"], [])[0]["classifiers"][0]
     {'name': 'small', 'correct': 'small_correct', 'cost': {'column': 'small_usd'}}
     """
     label = _label_of(columns)
@@ -68,7 +68,7 @@ def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dic
 
 
 def _label_of(columns: Sequence[str]) -> str | None:
-    """Find the column whose name most likely denotes the true label.
+    """Return the column whose name most likely denotes the true label.
 
     >>> _label_of(["x", "y", "label"]), _label_of(["true letter", "A answer"]), _label_of(["A answer", "B ms"])
     ('label', 'true letter', None)
@@ -123,7 +123,9 @@ def _trace(
 
 
 def _scale_of(column: str, values: Sequence[float]) -> ConfidenceScale | None:
-    """Return the scale of confidences by their column's name, else by its first values; None for probabilities.
+    """Return the scale of confidences, from the column's name or its first values.
+
+    Return None for probabilities.
 
     >>> _scale_of("a_logprob", []), _scale_of("a_sure", [97.0, 3.0]), _scale_of("a_sure", [0.9])
     ('logprob', 'percent', None)
@@ -141,13 +143,13 @@ def _scale_of(column: str, values: Sequence[float]) -> ConfidenceScale | None:
 
 
 def _numbers(columns: Sequence[str], rows: Sequence[Sequence[str]], column: str) -> list[float]:
-    """Return the numbers in a column of the first rows."""
+    """Return the numbers of a column in the first rows."""
     place = list(columns).index(column)
     return [float(row[place]) for row in rows if place < len(row) and _is_number(row[place])]
 
 
 def _told(column: str) -> tuple[str, re.Match[str] | None]:
-    """Return the field of the spec that a column fills, and how its name was recognized."""
+    """Return the spec field that a column fills, and how its name was recognized."""
     kinds = {"correct": _RIGHT, "quality": _GRADE, "prediction": _SAYS}
     return next(((what, match) for what, how in kinds.items() if (match := how.match(column))), ("prediction", None))
 

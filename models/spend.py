@@ -1,7 +1,10 @@
-"""Spend report: costs by key, team, artifact, and model, compared with always calling the strongest classifier."""
+"""Spend report: costs by key, team, artifact, and model.
+
+Costs are compared with always calling the strongest classifier.
+"""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -17,11 +20,12 @@ class SpendKey:
 
     Attributes:
         day: UTC, ISO 8601.
-        key: id of the API key; empty: none.
-        team: team of the key; empty: none.
+        key: id of the API key; empty if there is none.
+        team: team of the key; empty if there is none.
         artifact: kind/name.
         model: the called classifier, feature, or embedder.
         unit: the artifact's unit.
+        is_planned: whether costs are planned costs of an assignment instead of costs of calls.
     """
 
     day: str
@@ -30,11 +34,12 @@ class SpendKey:
     artifact: str
     model: str
     unit: str
+    is_planned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SpendAmounts:
-    """Number and cost of calls."""
+    """Number and cost of calls, or of assigned items."""
 
     calls: int = 0
     cost: float = 0.0
@@ -53,7 +58,10 @@ class SpendAmounts:
 
 
 class SpendRow(Value):
-    """Costs of one group; columns that are not grouped by are null."""
+    """Costs of one group, either of calls or of assigned items.
+
+    Columns that are not used for grouping are null.
+    """
 
     day: str | None = Field(default=None, description="day, UTC, ISO 8601")
     key: str | None = Field(default=None, description="id of the API key; empty: requests without a known key")
@@ -61,34 +69,38 @@ class SpendRow(Value):
     artifact: str | None = Field(default=None, description="the artifact, as kind/name")
     model: str | None = Field(default=None, description="the called classifier, feature, or embedder")
     unit: str = Field(description="unit of the costs")
-    calls: int = Field(description="number of calls")
-    cost: float = Field(description="cost of these calls")
+    is_planned: bool = Field(
+        description="true: planned costs of items that were assigned to classifiers; if these items are also run, the "
+        "cost of their calls is in other rows. False: costs of calls"
+    )
+    calls: int = Field(description="number of calls; if is_planned, of assigned items")
+    cost: float = Field(description="cost of these calls; if is_planned, of the assigned items with their embeddings")
     input_tokens: int = Field(description="number of input tokens, if endpoints report them")
     output_tokens: int = Field(description="number of output tokens, if endpoints report them")
     strongest_cost: float = Field(
-        description="cost of the same items if only the most expensive classifier of their artifact had been "
-        "called: by its prices for the tokens of the answer, else its mean cost in the artifact's dataset"
+        description="cost of the same items if only the most expensive classifier of their artifact had been called. "
+        "It is computed from its prices for the tokens of the answer, else from its mean cost in the artifact's dataset"
     )
 
 
 class SpendReport(Value):
-    """Costs of runs, chats, and batches from one day to another."""
+    """Costs of runs, chats, batches, and assignments in a range of days."""
 
     start: str = Field(description="first day, UTC, ISO 8601")
     end: str = Field(description="last day, UTC, ISO 8601")
     rows: Items[SpendRow] = Field(description="costs by group")
-    totals: Items[SpendRow] = Field(description="costs of all groups, by unit")
+    totals: Items[SpendRow] = Field(description="costs of all groups, by unit and is_planned")
 
 
 def group_spend(spend: dict[SpendKey, SpendAmounts], by: tuple[SpendColumn, ...]) -> tuple[SpendRow, ...]:
-    """Return the costs by unit and these columns, sorted by them."""
-    groups: dict[tuple[str, ...], SpendAmounts] = {}
+    """Return the costs grouped and sorted by these columns, unit, and ``is_planned``."""
+    groups: dict[tuple[Any, ...], SpendAmounts] = {}
     for key, amounts in spend.items():
-        group = (*(getattr(key, column) for column in by), key.unit)
+        group = (*(getattr(key, column) for column in by), key.unit, key.is_planned)
         groups[group] = groups.get(group, SpendAmounts()) + amounts
     return tuple(
         SpendRow(
-            **dict(zip((*by, "unit"), group, strict=True)),
+            **dict(zip((*by, "unit", "is_planned"), group, strict=True)),
             calls=one.calls,
             cost=one.cost,
             input_tokens=one.input_tokens,

@@ -1,4 +1,4 @@
-"""Datasets in the store, as the API shows them."""
+"""Datasets in the store, as the API returns them."""
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ class DatasetInfo(DatasetFacts):
     )
 
 
-class Replaced(Value):
+class ReplacedDataset(Value):
     """The previous dataset of the same name."""
 
     rows: int = Field(description="number of rows")
@@ -36,9 +36,9 @@ class Replaced(Value):
 class StoredDataset(DatasetInfo):
     """A dataset after its upload, and the dataset that it replaced."""
 
-    replaced: Replaced | None = Field(
-        description="the replaced dataset, which is deleted: artifacts built from it continue to answer, but "
-        "cannot be built again; null: the name is new"
+    replaced: ReplacedDataset | None = Field(
+        description="the replaced dataset, which is deleted. Artifacts built from it continue to answer, but cannot be "
+        "built again. null: the name is new"
     )
 
 

@@ -1,7 +1,7 @@
 """Traces: the spec of their columns, and the validated table.
 
 A trace has one row per item and the outcomes of several classifiers. An answer is correct if it equals the item's
-label. Without a label, answers are marked as correct or not (``correct``), or graded by a judge, a test, or a person
+label. Without a label, a column has the correctness of answers (``correct``), or grades by a judge, a test, or a person
 (``quality``, ``loss``).
 """
 
@@ -16,33 +16,33 @@ from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.base import LARGEST
 from models.columns import (
     Columns,
-    codes_of,
-    embeddings_of,
-    raise_if_any,
+    encode_classes,
+    raise_faults,
     read_items,
     read_numbers,
     read_prompts,
     read_texts,
-    side_by_side,
+    stack_columns,
+    validate_embeddings,
 )
 from models.errors import Fault
-from models.losses import Losses, matrix_of, read_losses
+from models.losses import Losses, get_loss_matrix, read_losses
 from models.partial_calls import fill_uncalled, find_calls, read_propensities
 from models.trace_columns import (
     NO_ANSWER,
     code_answers,
     evaluate_cost,
+    fill_confidence_scales,
     find_largest_loss,
     grade_answers,
     read_confidence,
     read_cost,
     read_margins,
     read_outcome,
-    with_scales,
 )
 from models.trace_spec import CostColumn, TraceClassifier, TraceCost, TraceSpec
 from models.weights import read_weights
-from models.word_embedding import embed_words
+from models.word_embedding import embed_prompts
 from parsimony.runs.steps import REJECT
 
 
@@ -55,24 +55,24 @@ class Trace:
         predictions: (n, m) int32, indices into classes; ``NO_ANSWER`` for missing answers. Classes are the true
             classes, then
             answers that are never true.
-        quality: (n, m) float64 from 0 to 1, quality of each answer; 1 or 0 for correct or wrong ones; with losses, 1
-            minus the loss as a share of ``loss_scale``.
+        quality: (n, m) float64, quality of each answer from 0 to 1. It is 1 for correct and 0 for wrong answers; with
+            losses, 1 minus the loss as a share of ``loss_scale``.
         confidences: (n, m) float64 probabilities; NaN for classifiers without confidences.
         costs: (n, m) float64, at least 0.
         embeddings: (n, d) float32; d = 0 without embeddings.
-        margins: (n, m, c) float32, the score of each of c classes minus that of the true class; NaN for classifiers
-            without scores, -∞ for classes that a classifier lacks, c = 0 if none has scores.
+        margins: (n, m, c) float32, the score of each of c classes minus the score of the true class. NaN for
+            classifiers without scores; -∞ for classes that a classifier lacks. c = 0 if no classifier has scores.
         sizes: (n, k) float64, at least 0, k = number of size columns; (0, 0) in traces from older versions.
         resources: (n, m, r) float64, at least 0, use of each of the spec's r resources; (0, 0, 0) without resources.
-        items: (n,) int64, indices into item_names; (0,) if every row is an item of its own.
+        items: (n,) int64, indices into item_names; (0,) if each row is a separate item.
         loss_matrix: (C, A), the matrix of ``losses``; (0, 0) without one.
         loss_scale: the largest loss, in the unit of costs; 0 if all errors are equal.
         weights: (n,), above 0; (0,) if all rows weigh the same.
-        called: (n, m), where each classifier was called; (0, 0) if all were called for all items. Predictions are
-            ``NO_ANSWER``, and all other arrays are NaN, where one was not called.
-        propensities: (n, m), the probability of each call, NaN where there is none; (0, 0) if unknown.
-        observed: (n, m), the quality of calls, NaN without a call, in a trace whose ``quality`` was estimated for
-            missing calls; (0, 0) if all of ``quality`` was observed.
+        called: (n, m), where each classifier was called; (0, 0) if all were called for all items. Without a call,
+            predictions are ``NO_ANSWER``, and all other arrays are NaN.
+        propensities: (n, m), the probability of each call; NaN without one; (0, 0) if all are unknown.
+        observed: (n, m), the quality of calls, NaN without a call. It is set if ``quality`` includes estimates for
+            missing calls; otherwise it is (0, 0).
         observed_costs: (n, m), like ``observed``, for ``costs``.
     """
 
@@ -136,9 +136,10 @@ class Trace:
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def with_reject(self) -> "Trace":
-        """Return the trace with one more classifier, which costs nothing and loses the price of a reject.
+        """Return the trace with an additional classifier that represents rejecting.
 
-        The trace itself is returned if items are never sent to a person.
+        It costs nothing, and its loss is the reject cost. If items are never sent to a person, the trace is returned
+        unchanged.
         """
         price = self.spec.reject_cost
         if price is None:
@@ -170,10 +171,10 @@ class Trace:
         }
         return replace(self, spec=spec, **wider)
 
-    def likelihoods_of(self, temperature: float) -> Floats:
+    def estimate_likelihoods(self, temperature: float) -> Floats:
         """Return the probability that each answer is correct, (n, m).
 
-        It is the softmax of the scores at a temperature. Without scores, it is the quality of the answer.
+        With scores, it is their softmax at a temperature. Without scores, it is the quality of the answer.
         """
         likelihoods = self.quality.copy()
         scored = np.flatnonzero([classifier.scores is not None for classifier in self.spec.classifiers])
@@ -187,14 +188,14 @@ class Trace:
     def from_columns(cls, spec: TraceSpec, columns: Columns, embeddings: NDArray[Any] | None = None) -> "Trace":
         """Validate the columns against the spec, and return the trace.
 
-        Raises InvalidRequest that lists every fault.
+        Raises InvalidRequest with a list of all faults.
         """
         faults: list[Fault] = []
         by_classifier = [classifier.outcome_columns for classifier in spec.classifiers]
         called = find_calls(columns, by_classifier, faults)
         propensities = read_propensities(columns, [each.propensity for each in spec.classifiers], called, faults)
         columns = fill_uncalled(columns, by_classifier, called)
-        spec = with_scales(spec, columns)
+        spec = fill_confidence_scales(spec, columns)
         label = None if spec.label is None else read_texts(columns, spec.label, faults)
         stated = [read_outcome(columns, classifier, faults) for classifier in spec.classifiers]
         confidences = [read_confidence(columns, classifier, faults) for classifier in spec.classifiers]
@@ -204,12 +205,12 @@ class Trace:
         item_names, items = read_items(columns, spec.item, faults)
         rows = max((len(column) for column in columns.values()), default=0)
         none: tuple[tuple[str, ...], Int32s] = ((), np.zeros(rows, dtype=np.int32))
-        classes, codes = none if label is None else codes_of(str(spec.label), label, faults)
-        vectors = embeddings_of(embeddings, rows, faults)
+        classes, codes = none if label is None else encode_classes(str(spec.label), label, faults)
+        vectors = validate_embeddings(embeddings, rows, faults)
         if embeddings is None and spec.text is not None:
-            vectors = embed_words(read_prompts(columns, spec.text, faults))
-        raise_if_any(faults)
-        at = side_by_side(sizes, rows)
+            vectors = embed_prompts(read_prompts(columns, spec.text, faults), spec.conversation)
+        raise_faults(faults)
+        at = stack_columns(sizes, rows)
         costs = [
             evaluate_cost(at, k.name, k.cost, faults) if c is None else c
             for k, c in zip(spec.classifiers, measured, strict=True)
@@ -221,36 +222,48 @@ class Trace:
             ]
             for r, each in zip(spec.resources, used, strict=True)
         ]
-        raise_if_any(faults)
+        raise_faults(faults)
         every, predictions = code_answers(classes, spec, stated, faults)
         margins = read_margins(columns, spec, classes, codes, faults)
         has_matrix = spec.label is not None and spec.has_classes
         losses = read_losses(spec, every, len(classes), faults) if has_matrix else None
         scale = (losses.scale if losses else 0.0) if has_matrix else find_largest_loss(spec, stated, faults)
         weights = read_weights(spec, columns, classes, codes, faults)
-        raise_if_any(faults)
+        raise_faults(faults)
         n = len(codes)
         loss_share = (spec.loss_weight or 1.0) / scale if scale else 1.0
         graded = [
             grade_answers(c, stated[j], predictions[:, j], codes, losses, loss_share)
             for j, c in enumerate(spec.classifiers)
         ]
-        quality, sure, prices = (side_by_side(each, n) for each in (graded, confidences, costs))
-        by_resource = [side_by_side(each, n) for each in uses]
+        quality, sure, prices = (stack_columns(each, n) for each in (graded, confidences, costs))
+        by_resource = [stack_columns(each, n) for each in uses]
         resources = np.stack(by_resource, axis=2) if by_resource else np.empty((0, 0, 0))
         resources.flags.writeable = False
         measured_fields = (quality, sure, prices, vectors, margins, at, resources)
         trace = cls(
-            spec, every, codes, predictions, *measured_fields, items, item_names, matrix_of(losses), scale, weights
+            spec,
+            every,
+            codes,
+            predictions,
+            *measured_fields,
+            items,
+            item_names,
+            get_loss_matrix(losses),
+            scale,
+            weights,
         )
         return trace._without_uncalled(called, propensities) if called.size else trace
 
     def _are_measured(self, cost_of: Callable[[TraceClassifier], TraceCost]) -> Bools:
-        """Return whether a cost of each classifier is measured, (m,); others are known without a call."""
+        """Return whether each classifier has a measured cost, (m,).
+
+        Other costs are known without a call.
+        """
         return np.array([isinstance(cost_of(each), CostColumn) for each in self.spec.classifiers])
 
     def _without_uncalled(self, called: Bools, propensities: Floats) -> "Trace":
-        """Return the trace without what was read where classifiers were not called; (n, m) arrays of calls."""
+        """Return the trace without the values read where classifiers were not called."""
         resources = self.resources
         for place, name in enumerate(self.spec.resources):
             unknown = ~called & self._are_measured(_resource_getter(name))

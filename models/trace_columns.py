@@ -1,4 +1,4 @@
-"""Columns of traces, read and checked: outcomes, confidences, costs, and scores of each classifier."""
+"""Reads and checks the columns of traces: outcomes, confidences, costs, scores."""
 
 from typing import Any, get_args
 
@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from models.arrays import Floats, Int32s, Singles
 from models.base import LARGEST
 from models.columns import (
-    FARTHEST,
+    MAX_COORDINATE_VALUE,
     Columns,
     read_numbers,
     read_texts,
     read_truths,
 )
-from models.confidence_scale import BOUNDS, ConfidenceScale, guess_scale, is_beyond, to_probability
+from models.confidence_scale import BOUNDS, ConfidenceScale, detect_scale, is_outside_scale, to_probability
 from models.cost import Polynomial, Terms
 from models.errors import Fault
 from models.losses import OTHER_ERROR, Losses
-from models.trace_spec import CostColumn, TraceClassifier, TraceCost, TraceSpec, function_of
+from models.trace_spec import CostColumn, TraceClassifier, TraceCost, TraceSpec, get_cost_function
 
 NO_ANSWER = -1
 """In predictions: an answer without a label, whose quality alone is known."""
@@ -36,7 +36,10 @@ def read_outcome(columns: Columns, classifier: TraceClassifier, faults: list[Fau
 
 
 def find_largest_loss(spec: TraceSpec, stated: list[NDArray[Any]], faults: list[Fault]) -> float:
-    """Return the largest loss of a trace without a loss matrix, in the unit of costs; 0 if all errors are equal."""
+    """Return the largest loss of a trace without a loss matrix; 0 if errors are equal.
+
+    The loss is in the unit of costs.
+    """
     if not spec.has_losses:
         return 0.0
     largest = OTHER_ERROR
@@ -56,10 +59,10 @@ def grade_answers(
     losses: Losses | None,
     weight: float,
 ) -> Floats:
-    """Return the quality of a classifier's answers, (n,): 1 less the loss as a share of the largest one.
+    """Return the quality of a classifier's answers, (n,): 1 minus loss / largest loss.
 
     Args:
-        weight: share of the largest loss per unit of a measured loss, or per error if errors have no matrix.
+        weight: share of the largest loss per unit of a measured loss; without a loss matrix, per error.
     """
     if classifier.loss is not None:
         return np.asarray(1.0 - stated * weight)
@@ -72,7 +75,10 @@ def grade_answers(
 def code_answers(
     classes: tuple[str, ...], spec: TraceSpec, stated: list[NDArray[Any]], faults: list[Fault]
 ) -> tuple[tuple[str, ...], Int32s]:
-    """Code the answers: classes that are true for some item first, then the others in alphabetical order."""
+    """Return codes of the answers.
+
+    Classes that are true for some item come first, then the others in alphabetical order.
+    """
     answers = [(j, name, stated[j]) for j, c in enumerate(spec.classifiers) if (name := c.prediction) is not None]
     strangers = sorted({str(answer) for _, _, column in answers for answer in np.unique(column)} - set(classes))
     every = (*classes, *strangers)
@@ -95,7 +101,7 @@ def read_confidence(columns: Columns, classifier: TraceClassifier, faults: list[
         read_numbers(columns, classifier.confidence, faults),
         classifier.confidence_scale or "probability",
     )
-    beyond = is_beyond(confidences, scale)
+    beyond = is_outside_scale(confidences, scale)
     if beyond.any():
         row, (low, high) = int(beyond.argmax()), BOUNDS[scale]
         bound = "at most 0" if scale == "logprob" else f"from {round(low):g} to {round(high):g}"
@@ -105,11 +111,14 @@ def read_confidence(columns: Columns, classifier: TraceClassifier, faults: list[
     return to_probability(confidences, scale)
 
 
-def with_scales(spec: TraceSpec, columns: Columns) -> TraceSpec:
-    """Write into a spec the scale of confidences that are evidently log-probabilities."""
+def fill_confidence_scales(spec: TraceSpec, columns: Columns) -> TraceSpec:
+    """Return the spec with the scale of confidences that are evidently logprobs.
+
+    Logprobs are log-probabilities.
+    """
     classifiers = tuple(
         each.model_copy(update={"confidence_scale": "logprob"})
-        if each.confidence_scale is None and guess_scale(_finite(columns, each.confidence)) == "logprob"
+        if each.confidence_scale is None and detect_scale(_finite(columns, each.confidence)) == "logprob"
         else each
         for each in spec.classifiers
     )
@@ -117,7 +126,7 @@ def with_scales(spec: TraceSpec, columns: Columns) -> TraceSpec:
 
 
 def _finite(columns: Columns, name: str | None) -> Floats:
-    """Return a column of numbers as far as they are finite; none for any other column."""
+    """Return the finite numbers of a numeric column; an empty array for other columns."""
     column = columns.get(name) if name is not None else None
     if column is None or column.dtype.kind not in "iuf":
         return np.empty(0)
@@ -128,7 +137,10 @@ def _finite(columns: Columns, name: str | None) -> Floats:
 def read_margins(
     columns: Columns, spec: TraceSpec, classes: tuple[str, ...], labels: Int32s, faults: list[Fault]
 ) -> Singles:
-    """Return each classifier's scores minus that of the true class, (n, m, c); NaN without scores."""
+    """Return each classifier's scores minus the score of the true class, (n, m, c).
+
+    They are NaN without scores.
+    """
     most = max((len(classifier.scores or ()) for classifier in spec.classifiers), default=0)
     margins = np.full((len(labels), len(spec.classifiers), most), np.nan, dtype=np.float32)
     for j, classifier in enumerate(spec.classifiers):
@@ -141,7 +153,7 @@ def read_margins(
             continue
         names = list(classifier.scores)
         by_classifier = [
-            read_numbers(columns, column, faults, at_least=-FARTHEST, at_most=FARTHEST)
+            read_numbers(columns, column, faults, at_least=-MAX_COORDINATE_VALUE, at_most=MAX_COORDINATE_VALUE)
             for column in classifier.scores.values()
         ]
         if all(map(len, by_classifier)):
@@ -154,7 +166,7 @@ def read_margins(
 
 
 def read_cost(columns: Columns, cost: TraceCost, faults: list[Fault]) -> Floats | float | None:
-    """Read a cost that is a number or was measured; None for a function of the size."""
+    """Return a cost that is a number or measured; None for a function of the size."""
     match cost:
         case CostColumn(column=column):
             return read_numbers(columns, column, faults, at_least=0.0, at_most=LARGEST)
@@ -166,7 +178,7 @@ def read_cost(columns: Columns, cost: TraceCost, faults: list[Fault]) -> Floats 
 
 def evaluate_cost(sizes: Floats, name: str, cost: TraceCost, faults: list[Fault]) -> Floats:
     """Return the costs of a classifier, (n,), as a function of the sizes, (n, k)."""
-    costs = function_of(cost)(sizes)
+    costs = get_cost_function(cost)(sizes)
     beyond = np.flatnonzero(~(costs <= LARGEST))
     if len(beyond):
         row = int(beyond[0])

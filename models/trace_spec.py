@@ -1,4 +1,4 @@
-"""The spec of a trace: what its columns mean."""
+"""The spec of a trace: the meaning of its columns."""
 
 from typing import Annotated, Literal
 
@@ -6,12 +6,13 @@ from pydantic import Field, Tag, model_validator
 
 from models.base import LARGEST, Items, Label, Value
 from models.columns import (
-    refuse_repeated,
+    require_unique_names,
 )
 from models.confidence_scale import ConfidenceScale
+from models.conversation import ConversationWindow
 from models.cost import Amount, CostFunction, Polynomial, Terms, choose_by_field, cost_function, size_columns_of
 from models.losses import HasLosses
-from models.units import refuse_other_times
+from models.units import check_time_unit
 from models.weights import HasWeights
 from parsimony.runs.steps import REJECT
 
@@ -37,12 +38,12 @@ TraceCost = Annotated[
 
 
 class TraceClassifier(Value):
-    """A classifier of a trace: columns of its answers, confidences, and costs."""
+    """A classifier of a trace: its columns of answers, confidences, and costs."""
 
     name: Label = Field(description="the classifier's name")
     cost: TraceCost = Field(
-        description="its cost or execution time for one item: a number, the column of the measured ones, or a "
-        "function of the item's size, for example of its tokens"
+        description="cost or execution time of the classifier for one item: a number, the column of measured values, "
+        "or a function of the item's size, for example of its tokens"
     )
     prediction: Label | None = Field(
         default=None, description="the column of its answers; an answer is correct if it equals the label"
@@ -58,15 +59,15 @@ class TraceClassifier(Value):
     )
     loss: Label | None = Field(
         default=None,
-        description="instead of prediction: the column of the loss of its answers, at least 0, in the spec's "
-        "loss_unit; required for all classifiers or for none",
+        description="instead of prediction: the column of the loss of the classifier's answers, at least 0, in the "
+        "spec's loss_unit; required for all classifiers or for none",
     )
     confidence: Label | None = Field(default=None, description="the column of its confidences, if it has any")
     confidence_scale: ConfidenceScale | None = Field(
         default=None,
-        description="the scale of its confidences: probability (0 to 1), logprob (a log-probability, at most 0), "
-        "percent (0 to 100), or logit (any number); they are converted to probabilities, which endpoints must return, "
-        "too; null: probability, or logprob if no value is above 0",
+        description="the scale of the classifier's confidences: probability (0 to 1), logprob (a log-probability, at "
+        "most 0), percent (0 to 100), or logit (any number). They are converted to probabilities, which endpoints must "
+        "return, too. null: probability, or logprob if no value is above 0",
     )
     scores: dict[Label, Label] | None = Field(
         default=None,
@@ -86,9 +87,8 @@ class TraceClassifier(Value):
     )
     propensity: Label | None = Field(
         default=None,
-        description="in a partial trace: the column of the probability, above 0, with which the classifier was "
-        "called for the item; cells may be empty if it was not called; null: the probability is estimated from "
-        "embeddings",
+        description="in a partial trace: the column of the probability, above 0, with which the classifier was called "
+        "for the item. Cells may be empty if it was not called. null: the probability is estimated from embeddings",
     )
     group: Label | None = Field(
         default=None, description="classifiers of one group are fully dependent, of different groups independent"
@@ -96,12 +96,15 @@ class TraceClassifier(Value):
 
     @property
     def measured_columns(self) -> tuple[str, ...]:
-        """The columns of its measured cost and resources."""
+        """The columns of the classifier's measured cost and resources."""
         return tuple(each.column for each in (self.cost, *self.resources.values()) if isinstance(each, CostColumn))
 
     @property
     def outcome_columns(self) -> tuple[str, ...]:
-        """Columns that are empty if it was not called: answer, confidence, scores, measured costs."""
+        """Columns that are empty if the classifier was not called.
+
+        These are answer, confidence, scores, and measured costs.
+        """
         own = (*(getattr(self, name) for name in (*TOLD, "confidence")), *(self.scores or {}).values())
         return tuple(name for name in (*own, *self.measured_columns) if name is not None)
 
@@ -129,16 +132,26 @@ class TraceSpec(HasLosses, HasWeights):
     )
     item: Label | None = Field(
         default=None,
-        description="the column that identifies the item of each row, if items repeat: rows of one item stay "
-        "together when rows are split, and intervals resample items; null: every row is a different item",
+        description="the column that identifies the item of each row, if items repeat. Rows of one item stay together "
+        "when rows are split, and intervals resample items. null: every row is a different item",
     )
     classifiers: Annotated[Items[TraceClassifier], Field(min_length=1, max_length=200)] = Field(
         description="the classifiers"
     )
     text: Label | None = Field(
         default=None,
-        description="the column of the items' texts, for example prompts: they are embedded by the built-in embedder "
-        "`words` if no embeddings are sent, and not stored",
+        description="the column of the items' texts, for example prompts. If no embeddings are sent, the built-in "
+        "embedder `words` embeds them. Texts are not stored",
+    )
+    embedder: Label | None = Field(
+        default=None,
+        description="the registered embedder that made the sent embeddings; builds name it, so that it also embeds "
+        "requests; null: unknown, or the built-in embedder",
+    )
+    conversation: ConversationWindow | None = Field(
+        default=None,
+        description="how texts that are chats, as JSON lists of messages, are embedded; builds use the same for "
+        "requests; null: texts are embedded as they are",
     )
     time_unit: Label | None = Field(
         default=None, description="the unit of the classifiers' times, for example ms; null: the unit of costs"
@@ -157,9 +170,9 @@ class TraceSpec(HasLosses, HasWeights):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TraceSpec":
-        refuse_repeated("classifier name", (classifier.name for classifier in self.classifiers))
+        require_unique_names("classifier name", (classifier.name for classifier in self.classifiers))
         self._refuse_other_resources()
-        refuse_other_times({each.name: each.time for each in self.classifiers}, self.unit, self.time_unit)
+        check_time_unit({each.name: each.time for each in self.classifiers}, self.unit, self.time_unit)
         for name in ("item", "weights"):
             column = getattr(self, name)
             if isinstance(column, str) and column in self.model_copy(update={name: None}).used_columns:
@@ -211,22 +224,21 @@ class TraceSpec(HasLosses, HasWeights):
 
     def _refuse_other_sizes(self, classifier: TraceClassifier) -> None:
         for what, cost in (("cost", classifier.cost), *classifier.resources.items()):
-            dimensions = function_of(cost).dimensions
+            dimensions = get_cost_function(cost).dimensions
             if dimensions not in (0, len(self.size_columns)):
-                has = f"size has {len(self.size_columns)} columns"
                 raise ValueError(
-                    f"the {what} of {classifier.name!r} must depend on as many sizes as the spec "
-                    f"has: it depends on {dimensions}, and {has}"
+                    f"the {what} of {classifier.name!r} depends on {dimensions} sizes, but the spec has "
+                    f"{len(self.size_columns)} size columns: use all of these, or a constant"
                 )
 
     @property
     def has_losses(self) -> bool:
-        """Whether errors or rejects have a price of their own."""
+        """Whether errors or rejects have a declared price."""
         return super().has_losses or self.classifiers[0].loss is not None
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The names of the resources, in the order of the first classifier's."""
+        """The names of the resources, in the order of the first classifier's spec."""
         return tuple(self.classifiers[0].resources)
 
     @property
@@ -236,7 +248,7 @@ class TraceSpec(HasLosses, HasWeights):
 
     @property
     def read_columns(self) -> tuple[str, ...]:
-        """All columns that are read, without duplicates: those that are stored, and texts."""
+        """All columns that are read, without duplicates: stored columns and texts."""
         return tuple(dict.fromkeys((*self.used_columns, *(() if self.text is None else (self.text,)))))
 
     @property
@@ -249,7 +261,7 @@ class TraceSpec(HasLosses, HasWeights):
 
     @property
     def class_columns(self) -> tuple[str, ...]:
-        """The columns with classes or items, which are read as texts."""
+        """The columns of classes or items; they are read as texts."""
         answers = (self.label, self.item, self.text, *(classifier.prediction for classifier in self.classifiers))
         return tuple(name for name in answers if name is not None)
 
@@ -259,6 +271,6 @@ class TraceSpec(HasLosses, HasWeights):
         return all(classifier.prediction is not None for classifier in self.classifiers)
 
 
-def function_of(cost: TraceCost) -> CostFunction:
+def get_cost_function(cost: TraceCost) -> CostFunction:
     """Return the cost function of a spec; 0 for a measured cost."""
     return cost_function(0.0 if isinstance(cost, CostColumn) else cost)[0]

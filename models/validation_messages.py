@@ -1,4 +1,4 @@
-"""Plain messages for the faults that Pydantic finds."""
+"""Plain messages for Pydantic validation errors."""
 
 import json
 import re
@@ -35,17 +35,17 @@ MAX_DIGITS = 1e15
 """Larger bounds are written as a power of ten."""
 
 
-def leave_out_members(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Leave out what pydantic calls the member of a union that was tried.
+def drop_union_parts(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Remove the parts of a location that name the tried member of a union.
 
-    >>> leave_out_members(("params", "samples", "literal['auto']")), leave_out_members(("budget", "constrained-float"))
+    >>> drop_union_parts(("params", "samples", "literal['auto']")), drop_union_parts(("budget", "constrained-float"))
     (('params', 'samples'), ('budget',))
     """
     return tuple(part for part in loc if not (isinstance(part, str) and _MEMBER.match(part)))
 
 
 def describe_fault(fault: Mapping[str, Any]) -> str:
-    """Return a plain message for a fault that pydantic found."""
+    """Return a plain message for a fault found by Pydantic."""
     context = fault.get("ctx", {})
     match fault["type"]:
         case "missing":
@@ -82,7 +82,7 @@ def describe_fault(fault: Mapping[str, Any]) -> str:
 
 
 def _format_bound(bound: Any) -> str:
-    """Write a bound without trailing zeros.
+    """Format a bound without trailing zeros.
 
     >>> _format_bound(0.0), _format_bound(100_000), _format_bound(0.05)
     ('0', '100000', '0.05')
@@ -91,7 +91,7 @@ def _format_bound(bound: Any) -> str:
 
 
 def _got(fault: Mapping[str, Any]) -> str:
-    """Write the value of a fault if it is short."""
+    """Return the invalid value of a fault as text, if it is short."""
     value = fault.get("input")
     text = json.dumps(value) if isinstance(value, str | int | float | bool | None) and "input" in fault else ""
     return f", got {text}" if text and len(text) <= MAX_SHOWN_CHARACTERS else ""

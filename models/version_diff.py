@@ -1,4 +1,4 @@
-"""Differences between two versions of an artifact, for a person who must approve the second one."""
+"""Differences between two versions of an artifact, for review before activation."""
 
 from typing import Any
 
@@ -27,15 +27,19 @@ class DescribedVersion(Value):
     dataset: str = Field(description="the dataset that it was built from")
     created_at: str = Field(description="time of publication, UTC, ISO 8601")
     active: bool = Field(description="whether it is the active version")
-    limits: dict[str, JsonValue] = Field(description="its default limits, which answer queries without limits")
-    decision: dict[str, Any] = Field(description="the decision at its default limits; empty if it depends on the item")
+    limits: dict[str, JsonValue] = Field(
+        description="the limits of its decision: those of the query, else its default limits"
+    )
+    decision: dict[str, Any] = Field(description="the decision within these limits; empty if it depends on the item")
     expected: ExpectedOutcome | None = Field(
-        description="expected outcome at its default limits, measured by its build; null: unknown"
+        description="expected outcome within these limits, measured by the version's build. If a plan needs an item to "
+        "decide, it is that of the nearest operating point of the curve within the limits. null: no point is within "
+        "them, or unknown"
     )
 
 
 class ChangedShare(Value):
-    """How often a classifier or feature is used, before and after."""
+    """The share of items that use a classifier or feature, before and after."""
 
     name: str = Field(description="the classifier or feature")
     called_before: float = Field(description="share of the items for which the first version uses it")
@@ -47,7 +51,7 @@ class ChangedShare(Value):
 
 
 class ItemDecision(Value):
-    """The decision for a logged item."""
+    """A version's decision for a logged item."""
 
     path: Items[str] = Field(description="called classifiers or acquired features, in order")
     classifier: str | None = Field(description="the answering classifier; null: a learned model answers")
@@ -55,7 +59,7 @@ class ItemDecision(Value):
 
 
 class ChangedItem(Value):
-    """A logged item that the versions decide differently."""
+    """A logged item for which the two versions decide differently."""
 
     id: str = Field(description="the item's name, or the index of its row, counted from 0")
     before: ItemDecision = Field(description="the decision of the first version")
@@ -83,7 +87,7 @@ class LoggedDiff(Value):
 
 
 class VersionDiff(Value):
-    """What changes from one version of an artifact to another one."""
+    """Changes from one version of an artifact to another."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -108,7 +112,7 @@ class VersionDiff(Value):
                         "expected": {"accuracy": 0.955, "cost": 3.4},
                     },
                     "unit": "ms",
-                    "changes": [{"what": "default limit budget", "before": 4.0, "after": 3.5}],
+                    "changes": [{"what": "limit budget", "before": 4.0, "after": 3.5}],
                     "other_changes": 0,
                     "logged": None,
                 }
@@ -120,7 +124,7 @@ class VersionDiff(Value):
     after: DescribedVersion = Field(description="the second version")
     unit: str = Field(description="unit of costs and losses")
     changes: Items[VersionChange] = Field(
-        description="default limits, the decision at them, parameters, and facts of the builds that differ"
+        description="limits, the decision within them, parameters, and facts of the builds that differ"
     )
     other_changes: int = Field(description="number of further facts of the builds that differ")
     logged: LoggedDiff | None = Field(description="differences on logged rows; null: no dataset was named")

@@ -1,4 +1,7 @@
-"""Evaluations of a version on logged rows, compared with the log, the active version, and single classifiers."""
+"""Evaluations of a version on logged rows.
+
+The version is compared with the log, the active version, and single classifiers.
+"""
 
 from typing import Any, Literal
 
@@ -20,7 +23,7 @@ EXAMPLE_FIGURE: dict[str, JsonValue] = {
 
 
 class Estimated(Value):
-    """A mean over all rows, with its 95 % interval."""
+    """A mean over all rows, with its 95 % confidence interval."""
 
     value: float = Field(description="the estimated mean")
     interval: Interval = Field(description="its 95 % confidence interval; rows of one item count together")
@@ -30,12 +33,12 @@ class Estimated(Value):
 
 
 class EstimatedFigure(Estimated):
-    """A figure of a version, and how it is estimated."""
+    """A figure of a version, and the method of its estimate."""
 
     method: Literal["replay", "doubly_robust"] = Field(
         description="replay: each row has all calls that are made, so the figure is the mean of known outcomes; "
-        "doubly_robust: the mean of predictions for all rows, corrected by the errors in rows with all calls, "
-        "which are weighted by their inverse propensities; unbiased if the propensities are right"
+        "doubly_robust: the mean of predictions for all rows, corrected by the errors in rows with all calls, weighted "
+        "by inverse propensities. It is unbiased if the propensities are correct"
     )
     snips: Estimated | None = Field(
         description="of doubly_robust, the self-normalized inverse propensity score for comparison: the weighted mean "
@@ -54,7 +57,7 @@ class RuleFigures(Value):
 
 
 class PairedDifference(Value):
-    """The version's figure minus the other one's, on the same rows."""
+    """The version's figure minus that of the other rule, on the same rows."""
 
     value: float = Field(description="the difference")
     interval: Interval = Field(description="its 95 % confidence interval, from paired rows")
@@ -69,7 +72,7 @@ class Differences(Value):
 
 
 class VersionComparison(Value):
-    """Another decision rule on the same rows, and the differences from it."""
+    """Another decision rule on the same rows, and the version's differences from it."""
 
     compared_with: ComparedWith = Field(
         description="logged: the classifiers whose answers were used in the log; active: the active version; "

@@ -1,7 +1,7 @@
-"""Weights of rows: how many rows of the real traffic a row of a dataset represents.
+"""Weights of rows: how many rows of real traffic each row represents.
 
 Weights correct a sample that was not drawn uniformly, for example a table with all frauds and one in ten other
-payments. Builds repeat each row in proportion to its weight, as copies of one item: so all means are weighted means,
+payments. Builds repeat each row in proportion to its weight, as copies of one item. So all means are weighted means,
 splits keep the copies together, and intervals count each row once.
 """
 
@@ -22,18 +22,18 @@ MAX_WEIGHTED_ROWS = 1_000_000
 
 
 class HasWeights(Value):
-    """Row weights of a dataset's spec."""
+    """Base class of specs with row weights."""
 
     weights: Label | Annotated[dict[Label, Weight], Field(min_length=1, max_length=200)] | None = Field(
         default=None,
         description="how many rows of the real traffic a row represents: a column of numbers above 0, or a number for "
-        "each class, 1 for omitted classes; only their ratios count; null: all rows weigh the same",
+        "each class (1 for omitted classes). Only their ratios count. null: all rows weigh the same",
         examples=["sampling_weight", {"ok": 10}],
     )
 
     @property
     def weight_columns(self) -> tuple[str, ...]:
-        """The column of weights, if there is one."""
+        """The column of weights, in a tuple; empty if there is none."""
         return (self.weights,) if isinstance(self.weights, str) else ()
 
 
@@ -45,7 +45,7 @@ def read_weights(
     Args:
         classes: names of the true classes.
         labels: (n,), indices into classes.
-        faults: receives unknown classes, weights that are not above 0, and weights that differ too much.
+        faults: receives unknown classes, weights that are not above 0, and weights with too large a ratio.
     """
     if spec.weights is None:
         return np.empty(0)
@@ -71,9 +71,10 @@ def read_weights(
 
 
 def repeat_rows(weights: Floats) -> Int64s:
-    """Return row indices in rising order, each repeated by its weight relative to the smallest weight.
+    """Return rising row indices, each repeated in proportion to its weight.
 
-    The number of copies of the first k rows differs from their sum of multiples by at most 1/2, for each k.
+    Multiples are weights divided by the smallest weight. For each k, the number of copies of the first k rows differs
+    from the sum of their multiples by at most 1/2.
 
     >>> repeat_rows(np.array([2.0, 1.0, 3.0])).tolist(), repeat_rows(np.array([1.0, 1.5, 1.5])).tolist()
     ([0, 0, 1, 2, 2, 2], [0, 1, 1, 2])

@@ -1,7 +1,7 @@
-"""The built-in embedder: hashed words and pairs of words, and the length of the text.
+"""The built-in embedder: hashed words and word pairs, and the length of the text.
 
-It costs nothing, calls no endpoint, and is the same at build and request time. It knows words, not their meaning, so an
-embedding model is usually more accurate.
+It costs nothing, calls no endpoint, and is the same at build and request time. It represents words but not their
+meaning, so an embedding model is usually more accurate.
 
 Source: Weinberger et al., *Feature hashing for large scale multitask learning*, 2009.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from models.arrays import Singles
+from models.conversation import ConversationWindow, split_prompts
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import HashingVectorizer
@@ -25,7 +26,9 @@ _LENGTH_UNIT = 16.0
 
 
 def embed_words(texts: Sequence[str]) -> Singles:
-    """Return the embeddings of texts, (n, 258): hashed words with unit norm, logarithm of the length, share of digits.
+    """Return the embeddings of texts, (n, 258).
+
+    An embedding has hashed words with unit norm, the logarithm of the length, and the share of digits.
 
     Complexity: O(letters).
     """
@@ -36,6 +39,18 @@ def embed_words(texts: Sequence[str]) -> Singles:
     hashed: Any = _vectorizer().transform(texts).toarray()
     extra = np.column_stack((np.log2(1 + lengths) / _LENGTH_UNIT, digits / np.maximum(lengths, 1)))
     return np.hstack((hashed, extra)).astype(np.float32)
+
+
+def embed_prompts(prompts: Sequence[str], window: ConversationWindow | None) -> Singles:
+    """Return the embeddings of prompts, (n, 258).
+
+    The embedding of a conversation is the mean over its parts.
+
+    Args:
+        window: the conversation window; None to embed each prompt as it is.
+    """
+    parts = split_prompts(prompts, window)
+    return parts.average_vectors(embed_words(parts.texts))
 
 
 @cache

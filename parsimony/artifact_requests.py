@@ -45,7 +45,9 @@ def find_version(reply: Any, version: int | None) -> Any:
 def request_decision(kind: str, name: str, version: int | None, query: Mapping[str, Any]) -> Request:
     """Return the request of a decision. POST, which takes every field of a query, changes nothing."""
     path = make_path(plural_of(kind), name, "decision")
-    return Request("POST", path, True, {"json": make_plain(query), "params": list_given({"version": version})})
+    return Request(
+        "POST", path, True, {"json": to_json_values(query), "params": drop_none_values({"version": version})}
+    )
 
 
 def request_shared_decision(
@@ -55,7 +57,7 @@ def request_shared_decision(
     if any(isinstance(value, Mapping) for value in query.values()):
         return request_decision(kind, name, version, query)
     path, headers = make_path(plural_of(kind), name, "decision"), {"If-None-Match": tag} if tag else {}
-    params = list_given({**make_plain(query), "version": version})
+    params = drop_none_values({**to_json_values(query), "version": version})
     return Request("GET", path, True, {"params": params, "headers": headers})
 
 
@@ -64,11 +66,11 @@ def changes_versions(request: Request) -> bool:
     return request.method != "GET" and request.path.startswith(make_path("artifacts"))
 
 
-def list_given(params: Mapping[str, Any]) -> dict[str, Any]:
+def drop_none_values(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that are not None."""
     return {name: value for name, value in params.items() if value is not None}
 
 
-def make_plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+def to_json_values(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields as JSON has them."""
     return {name: to_plain(value) for name, value in fields.items()}

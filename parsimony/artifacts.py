@@ -8,7 +8,16 @@ from parsimony.decisions import Decision
 from parsimony.errors import Infeasible, InvalidRequest, ParsimonyError, RunFailed, Unavailable
 from parsimony.function_run import FunctionRun, RunResult
 from parsimony.functions import Function, call_function, call_functions_async, check_functions, to_plain
-from parsimony.runs.steps import Ask, Call, NoAnswer, Predict, Refusal, RunAnswer, Steps, refuse_values
+from parsimony.runs.steps import (
+    Call,
+    DecisionRequest,
+    NoAnswer,
+    Predict,
+    Refusal,
+    RunAnswer,
+    Steps,
+    refusal_from_values,
+)
 
 if TYPE_CHECKING:
     from parsimony.client import AsyncParsimony, Parsimony
@@ -91,7 +100,7 @@ class Artifact(BoundArtifact):
             InvalidRequest: an invalid limit or function.
         """
         check_functions(functions)
-        run = FunctionRun(self.kind, plain_limits(limits), deadline_s)
+        run = FunctionRun(self.kind, limits_to_json(limits), deadline_s)
         if run.needs_unit:
             run.record = self.client.describe(self.kind, self.name, self.version, timeout_s=run.time_limit_s)
         decision = self.decide(**run.make_first_query(), timeout_s=run.time_limit_s)
@@ -104,17 +113,17 @@ class Artifact(BoundArtifact):
         return run.make_result(step)
 
     def _make_step(
-        self, run: FunctionRun, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any
+        self, run: FunctionRun, step: DecisionRequest | Call | Predict, functions: Mapping[str, Function], item: Any
     ) -> Any:
         if isinstance(step, Call):
             return run.add_outcomes(step, [call_function(name, functions, item) for name in step.names])
         try:
-            if isinstance(step, Ask):
+            if isinstance(step, DecisionRequest):
                 return self.decide(**run.make_query(step), timeout_s=run.time_limit_s)
             items, limits = run.make_evaluation(step)
             return self.evaluate(items, timeout_s=run.time_limit_s, **limits)["items"][0]
         except (Infeasible, InvalidRequest, Unavailable) as error:
-            return refuse_step(step, error)
+            return refusal_from_error(step, error)
 
 
 class AsyncArtifact(BoundArtifact):
@@ -144,7 +153,7 @@ class AsyncArtifact(BoundArtifact):
         Arguments and errors are those of ``Artifact.run``.
         """
         check_functions(functions)
-        run = FunctionRun(self.kind, plain_limits(limits), deadline_s)
+        run = FunctionRun(self.kind, limits_to_json(limits), deadline_s)
         if run.needs_unit:
             run.record = await self.client.describe(self.kind, self.name, self.version, timeout_s=run.time_limit_s)
         decision = await self.decide(**run.make_first_query(), timeout_s=run.time_limit_s)
@@ -157,32 +166,32 @@ class AsyncArtifact(BoundArtifact):
         return run.make_result(step)
 
     async def _make_step(
-        self, run: FunctionRun, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any
+        self, run: FunctionRun, step: DecisionRequest | Call | Predict, functions: Mapping[str, Function], item: Any
     ) -> Any:
         if isinstance(step, Call):
             timeout_s = None if step.timeout_s == inf else step.timeout_s
             return run.add_outcomes(step, await call_functions_async(step.names, functions, item, timeout_s))
         try:
-            if isinstance(step, Ask):
+            if isinstance(step, DecisionRequest):
                 return await self.decide(**run.make_query(step), timeout_s=run.time_limit_s)
             items, limits = run.make_evaluation(step)
             return (await self.evaluate(items, timeout_s=run.time_limit_s, **limits))["items"][0]
         except (Infeasible, InvalidRequest, Unavailable) as error:
-            return refuse_step(step, error)
+            return refusal_from_error(step, error)
 
 
-def plain_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
+def limits_to_json(limits: Mapping[str, Any]) -> dict[str, Any]:
     """Return limits and facts as JSON has them; embeddings and readings may be NumPy arrays."""
     return {name: to_plain(value) for name, value in limits.items()}
 
 
-def refuse_step(step: Ask | Predict, error: ParsimonyError) -> Refusal:
+def refusal_from_error(step: DecisionRequest | Predict, error: ParsimonyError) -> Refusal:
     """Return the refusal of a step, with the names of those values that the server found invalid."""
-    sent = step.acquired if isinstance(step, Ask) else step.values
-    return refuse_values(str(error), sent, [fault["loc"] for fault in error.details.get("errors", ())])
+    sent = step.acquired if isinstance(step, DecisionRequest) else step.values
+    return refusal_from_values(str(error), sent, [fault["loc"] for fault in error.details.get("errors", ())])
 
 
-def resume_run(steps: Steps, outcome: Any) -> Ask | Call | Predict | RunAnswer:
+def resume_run(steps: Steps, outcome: Any) -> DecisionRequest | Call | Predict | RunAnswer:
     """Continue a run with the outcome of its last step; return the next step, or the answer. Raises RunFailed."""
     try:
         return steps.send(outcome)

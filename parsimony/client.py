@@ -19,7 +19,7 @@ from parsimony.artifact_requests import (
     request_shared_decision,
 )
 from parsimony.artifacts import A, Artifact, AsyncArtifact, HasArtifacts
-from parsimony.decisions import RETRY_S, Decision, DecisionCache, Held
+from parsimony.decisions import RETRY_S, CachedDecision, Decision, DecisionCache
 from parsimony.errors import NO_REPLY, UNREACHABLE, ParsimonyError, ServerError, TooManyRequests, Unavailable
 from parsimony.feedback import FeedbackSender
 from parsimony.recorder import Recorder
@@ -32,10 +32,10 @@ else:
     from parsimony.routes import Routes as AsyncRoutes
     from parsimony.routes import Routes as SyncRoutes
 
-_LOOK_S = 0.2
-LEAST_S = 0.05
+_POLL_INTERVAL_S = 0.2
+MIN_REQUEST_TIMEOUT_S = 0.05
 """Least time limit of a request for a decision that is not held, in seconds."""
-HOLD_S = 30.0
+DECISION_CACHE_TTL_S = 30.0
 """Seconds for which decisions that are the same for all items are held."""
 
 
@@ -51,7 +51,7 @@ class BaseClient(HasArtifacts[A]):
         key: str | None = None,
         timeout_s: float = 30.0,
         retries: int = 2,
-        hold_s: float = HOLD_S,
+        hold_s: float = DECISION_CACHE_TTL_S,
     ) -> None:
         self._connection = Connection(url, key, timeout_s, retries)
         self._http = self._http_type(**self._connection.make_options())
@@ -69,12 +69,12 @@ class BaseClient(HasArtifacts[A]):
         key, generation = DecisionCache.make_key(kind, name, version, query), self._held.generation
         if key is None:
             self._refuse_at_once()
-            request, limit_s = request_decision(kind, name, version, query), at_least(timeout_s)
+            request, limit_s = request_decision(kind, name, version, query), bound_timeout(timeout_s)
             return DecisionAttempt(request, self._connection.retries, limit_s)
         held = self._held.get(key)
         if held is None:
             self._refuse_at_once()
-            request, limit_s = request_shared_decision(kind, name, version, query), at_least(timeout_s)
+            request, limit_s = request_shared_decision(kind, name, version, query), bound_timeout(timeout_s)
             return DecisionAttempt(request, self._connection.retries, limit_s, key, generation=generation)
         if self._held.is_fresh(held):
             return held.decision
@@ -111,21 +111,21 @@ class BaseClient(HasArtifacts[A]):
 
 @dataclass(frozen=True)
 class DecisionAttempt:
-    """A request of a decision.
+    """One request of a decision to the server, with the cached decision as fallback.
 
     Attributes:
-        retries: how often it is repeated.
+        retries: how often the request is repeated.
         timeout_s: time limit in seconds; None: the client's.
-        key: key of the decision in the cache; None: it is of one item.
-        held: the decision in the cache, which is not fresh.
-        generation: that of the cache when it was made.
+        key: key of the decision in the cache; None for a decision about one item, which is not cached.
+        held: the cached decision, which is not fresh.
+        generation: generation of the cache at the request.
     """
 
     request: Request
     retries: int
     timeout_s: float | None
     key: str | None = None
-    held: Held | None = None
+    held: CachedDecision | None = None
     generation: int = 0
 
 
@@ -199,7 +199,7 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
         """
         key = kind, name, version
         if key not in self._records:
-            reply = send(self._http, request_records(*key), self._connection.retries, at_least(timeout_s))
+            reply = send(self._http, request_records(*key), self._connection.retries, bound_timeout(timeout_s))
             self._records[key] = find_version(_read(reply), version)
         return self._records[key]
 
@@ -218,7 +218,7 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
         build = self.start_build(kind, name, dataset, **options)
         ends_at = inf if timeout_s is None else time.monotonic() + timeout_s
         while (version := _built_version(build, ends_at)) is None:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_INTERVAL_S)
             build = self.show_build(build["id"])
         self._forget()
         return self.describe(kind, name, version)
@@ -287,7 +287,9 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
         """Return an artifact's record; arguments and errors are those of ``Parsimony.describe``."""
         key = kind, name, version
         if key not in self._records:
-            reply = await send_async(self._http, request_records(*key), self._connection.retries, at_least(timeout_s))
+            reply = await send_async(
+                self._http, request_records(*key), self._connection.retries, bound_timeout(timeout_s)
+            )
             self._records[key] = find_version(_read(reply), version)
         return self._records[key]
 
@@ -298,7 +300,7 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
         build = await self.start_build(kind, name, dataset, **options)
         ends_at = inf if timeout_s is None else time.monotonic() + timeout_s
         while (version := _built_version(build, ends_at)) is None:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
             build = await self.show_build(build["id"])
         self._forget()
         return await self.describe(kind, name, version)
@@ -311,9 +313,9 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
                 self._forget()
 
 
-def at_least(timeout_s: float | None) -> float | None:
-    """Return the time limit of a request without which nothing can be decided, at least ``LEAST_S``."""
-    return None if timeout_s is None else max(timeout_s, LEAST_S)
+def bound_timeout(timeout_s: float | None) -> float | None:
+    """Return the time limit of a request without which nothing can be decided, at least ``MIN_REQUEST_TIMEOUT_S``."""
+    return None if timeout_s is None else max(timeout_s, MIN_REQUEST_TIMEOUT_S)
 
 
 def _built_version(build: "Build", ends_at: float) -> int | None:

@@ -52,7 +52,7 @@ class Decision(Mapping[str, Any]):
 
 
 @dataclass(frozen=True)
-class Held:
+class CachedDecision:
     """A decision in the cache.
 
     Attributes:
@@ -80,7 +80,7 @@ class DecisionCache:
     hold_s: float
     clock: Callable[[], float] = time.monotonic
     generation: int = 0
-    _held: "OrderedDict[str, Held]" = field(default_factory=OrderedDict, repr=False)
+    _held: "OrderedDict[str, CachedDecision]" = field(default_factory=OrderedDict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @staticmethod
@@ -93,12 +93,12 @@ class DecisionCache:
         except (TypeError, ValueError):  # the request refuses it
             return None
 
-    def get(self, key: str) -> Held | None:
+    def get(self, key: str) -> CachedDecision | None:
         """Return the held decision of a query, fresh or not."""
         with self._lock:
             return self._held.get(key)
 
-    def is_fresh(self, held: Held) -> bool:
+    def is_fresh(self, held: CachedDecision) -> bool:
         """Return whether a decision may be used without asking the server."""
         return self.clock() <= held.until
 
@@ -111,7 +111,7 @@ class DecisionCache:
         with self._lock:
             if generation is not None and generation != self.generation:
                 return decision
-            self._held[key] = Held(decision, self.clock() + self.hold_s, tag)
+            self._held[key] = CachedDecision(decision, self.clock() + self.hold_s, tag)
             self._held.move_to_end(key)
             while len(self._held) > MAX_HELD:
                 self._held.popitem(last=False)
@@ -123,11 +123,11 @@ class DecisionCache:
             self.generation += 1
             self._held.clear()
 
-    def postpone(self, key: str, held: Held) -> Decision:
+    def postpone(self, key: str, held: CachedDecision) -> Decision:
         """Return a decision marked as stale, and use it for its ``retry_s`` before the server is asked again."""
         stale = replace(held.decision, is_stale=True)
         with self._lock:
             if self._held.get(key) is held:
                 longer = min(2 * held.retry_s, LONGEST_RETRY_S)
-                self._held[key] = Held(stale, self.clock() + held.retry_s, held.tag, longer)
+                self._held[key] = CachedDecision(stale, self.clock() + held.retry_s, held.tag, longer)
         return stale

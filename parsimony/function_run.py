@@ -16,8 +16,8 @@ from parsimony.runs.index import run_index
 from parsimony.runs.pipeline import run_pipeline
 from parsimony.runs.policy import PolicyFacts, SensorFacts, run_policy
 from parsimony.runs.portfolio import run_portfolio
-from parsimony.runs.steps import Ask, Call, CallResult, CallResults, Predict, RunAnswer, Steps
-from parsimony.units import seconds_in
+from parsimony.runs.steps import Call, CallResult, CallResults, DecisionRequest, Predict, RunAnswer, Steps
+from parsimony.units import seconds_per_unit
 
 CLASSIFYING = ("cascade", "portfolio")
 """Kinds that call classifiers alone."""
@@ -90,7 +90,7 @@ class FunctionRun:
         if self.kind == "policy" and self.limits.get("item") is None:
             self.limits = self._query = {**self.limits, "item": uuid4().hex}  # else of a mixture, the cheaper point
         if self.needs_unit and self.deadline_s is not None:
-            self._unit_s = seconds_in(self.record["unit"])
+            self._unit_s = seconds_per_unit(self.record["unit"])
             if self._unit_s is None:
                 message = f"deadline_s requires an artifact whose unit is a time, got {self.record['unit']!r}"
                 raise InvalidRequest(message, code="invalid-request")
@@ -120,7 +120,7 @@ class FunctionRun:
         steps: Sequence[Mapping[str, Any]] = drawn["steps"]
         return steps
 
-    def make_query(self, ask: Ask) -> dict[str, Any]:
+    def make_query(self, ask: DecisionRequest) -> dict[str, Any]:
         """Return the request of a further decision."""
         excluded = {*self.limits.get("excluded", ()), *ask.excluded}
         if ask.must_stop:

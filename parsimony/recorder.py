@@ -33,7 +33,7 @@ from parsimony.functions import (
 )
 from parsimony.recorded_item import RecordedItem, find_running_loop
 from parsimony.spool import Spool, default_folder
-from parsimony.units import seconds_in
+from parsimony.units import seconds_per_unit
 from parsimony.uploads import make_path
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Recorder:
     ) -> None:
         self.name, self.explore, self.keeps_items = name, explore, keeps_items
         self._client, self._classifiers = client, dict(classifiers)
-        self._costs, self._unit_s = dict(costs or {}), seconds_in(unit)
+        self._costs, self._unit_s = dict(costs or {}), seconds_per_unit(unit)
         self._check()
         self._spec, self._is_created = {"unit": unit, "keeps_items": keeps_items}, False
         try:

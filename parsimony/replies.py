@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class Abort(TypedDict):
-    """Rules by which the candidate is withdrawn."""
+    """Rules for withdrawing the candidate."""
 
     max_accuracy_loss: NotRequired[float]
     max_extra_cost: NotRequired[float | None]
 
 
 class AcceptedRows(TypedDict):
-    """How many rows or truths are on disk."""
+    """The number of rows or truths that are on disk."""
 
     accepted: int
 
@@ -40,7 +40,7 @@ class Advice(TypedDict):
 
 
 class AdviceRows(TypedDict):
-    """Numbers of rows, by purpose."""
+    """Number of rows for each purpose."""
 
     training: int
     validation: int
@@ -48,7 +48,7 @@ class AdviceRows(TypedDict):
 
 
 class Agreement(TypedDict):
-    """For each pair of classifiers, how often one is correct where the other is wrong."""
+    """For each pair of classifiers, how often one is correct when the other is wrong."""
 
     classifiers: list[str]
     wrong: list[int]
@@ -67,13 +67,6 @@ class Alarm(TypedDict):
     detected: int
     before: float
     after: float
-
-
-class ArmSummary(TypedDict):
-    """Outcomes of a version during the rollout."""
-
-    outcomes: int
-    mean: float | None
 
 
 class ArtifactList(TypedDict):
@@ -134,7 +127,7 @@ class AssignmentReply(TypedDict):
 
 
 class Automation(TypedDict):
-    """Automatic steps after drift of an artifact, and the steps that were taken."""
+    """The automatic steps of an artifact after drift, and the steps taken so far."""
 
     kind: str
     name: str
@@ -147,7 +140,7 @@ class Automation(TypedDict):
 
 
 class AutomationEvent(TypedDict):
-    """An automatic step after drift, or why it could not be taken."""
+    """An automatic step after drift, or the reason why it failed."""
 
     at: str
     event: Literal["waiting", "rebuild", "rollout", "failed"]
@@ -161,7 +154,7 @@ class AutomationList(TypedDict):
 
 
 class AutomationSpec(TypedDict):
-    """Automatic steps after drift: a rebuild, its rollout, and its promotion by the rollout's rules."""
+    """Automatic steps after drift: rebuild, rollout, and promotion by its rules."""
 
     rebuild_on_drift: NotRequired[bool]
     recording: NotRequired[str | None]
@@ -169,7 +162,7 @@ class AutomationSpec(TypedDict):
 
 
 class Baseline(TypedDict):
-    """A simple alternative to the artifact, at one or several budgets."""
+    """A simple alternative to the artifact, at one or more budgets."""
 
     name: str
     points: list[BaselinePoint]
@@ -236,7 +229,7 @@ class BudgetList(TypedDict):
 
 
 class BudgetSpec(TypedDict):
-    """An amount for each period, limits per minute, and what happens when they are spent."""
+    """An amount per period, limits per minute, and what happens when they are spent."""
 
     scope: Literal["key", "team", "artifact"]
     target: str
@@ -329,7 +322,7 @@ class CascadeDecision(TypedDict):
 
 
 class ChangedItem(TypedDict):
-    """A logged item that the versions decide differently."""
+    """A logged item for which the two versions decide differently."""
 
     id: str
     before: ItemDecision
@@ -337,7 +330,7 @@ class ChangedItem(TypedDict):
 
 
 class ChangedShare(TypedDict):
-    """How often a classifier or feature is used, before and after."""
+    """The share of items that use a classifier or feature, before and after."""
 
     name: str
     called_before: float
@@ -376,7 +369,7 @@ class ChatEndpoint(TypedDict):
 
 
 class Choice(TypedDict):
-    """The label is one of several choices that equals the answer."""
+    """The label is the choice that equals the answer."""
 
     kind: NotRequired[Literal["choice"]]
     labels: list[str]
@@ -412,7 +405,7 @@ class ClassifierProfile(TypedDict):
 
 
 class ComparedBaseline(TypedDict):
-    """The baseline that savings are relative to; a random mixture has the mean figures of its two baselines."""
+    """The baseline with which savings are compared."""
 
     name: str
     accuracy: float
@@ -421,8 +414,19 @@ class ComparedBaseline(TypedDict):
     kind: Literal["single", "random_mixture"]
 
 
+class ComparedDecision(TypedDict):
+    """The decision of one artifact, or the error."""
+
+    artifact: ArtifactRef
+    unit: str
+    decision: dict[str, Any] | None
+    savings: Savings | None
+    ignored: list[str]
+    refusal: str | None
+
+
 class Comparison(TypedDict):
-    """One quantity: mean estimate and mean actual value."""
+    """Mean estimate and mean actual value of one quantity."""
 
     outcomes: int
     estimated: float | None
@@ -451,6 +455,15 @@ class ConstrainedReply(TypedDict):
     embedding: NotRequired[Embedding | None]
 
 
+class ConversationWindow(TypedDict):
+    """The part of a conversation to embed, and how; stored in datasets and artifacts."""
+
+    window_tokens: NotRequired[int]
+    older_chunks: NotRequired[int]
+    system: NotRequired[bool]
+    template: NotRequired[str]
+
+
 class CostColumn(TypedDict):
     """A cost that was measured per item."""
 
@@ -458,7 +471,7 @@ class CostColumn(TypedDict):
 
 
 class CoverageGroup(TypedDict):
-    """Rows of a group, and the shares of them that classifiers answered."""
+    """A group of rows, and the share of its rows that each classifier answered."""
 
     group: str | None
     rows: int
@@ -466,7 +479,7 @@ class CoverageGroup(TypedDict):
 
 
 class Crossing(TypedDict):
-    """A size at which two cost curves cross, so that the skyline changes."""
+    """A size at which two cost curves cross and the skyline changes."""
 
     size: float
     cost: float
@@ -475,7 +488,7 @@ class Crossing(TypedDict):
 
 
 class CurrentBaseline(TypedDict):
-    """The current cost and accuracy without the artifact, and the share saved."""
+    """Current cost and accuracy without the artifact, and the share that it saves."""
 
     name: str
     accuracy: float
@@ -483,6 +496,8 @@ class CurrentBaseline(TypedDict):
     loss: NotRequired[float | None]
     saved: float | None
     saved_interval: list[Any] | None
+    gained: NotRequired[float | None]
+    gained_interval: NotRequired[list[Any] | None]
 
 
 class CurvePoint(TypedDict):
@@ -505,7 +520,7 @@ class CurveReply(TypedDict):
 
 
 class CurvesReply(TypedDict):
-    """Cost curves and best feature sets, and the artifact."""
+    """Cost curves and best feature sets, and the artifact that they are from."""
 
     sizes: list[float]
     budgets: list[float]
@@ -570,9 +585,9 @@ class DeadlinesReply(TypedDict):
 
 
 class DecisionsReply(TypedDict):
-    """The decisions of all active artifacts of a name."""
+    """The decisions of all active artifacts with the same name."""
 
-    items: list[SideBySide]
+    items: list[ComparedDecision]
 
 
 class DeletedDataset(TypedDict):
@@ -651,7 +666,7 @@ class EndpointList(TypedDict):
 
 
 class Estimated(TypedDict):
-    """A mean over all rows, with its 95 % interval."""
+    """A mean over all rows, with its 95 % confidence interval."""
 
     value: float
     interval: list[Any]
@@ -659,7 +674,7 @@ class Estimated(TypedDict):
 
 
 class EstimatedFigure(TypedDict):
-    """A figure of a version, and how it is estimated."""
+    """A figure of a version, and the method of its estimate."""
 
     value: float
     interval: list[Any]
@@ -718,7 +733,7 @@ class EvaluationSummary(TypedDict):
 
 
 class ExcludedKind(TypedDict):
-    """An artifact kind that could not be built."""
+    """An artifact kind that could not be built, and the reason."""
 
     kind: str
     reason: str
@@ -741,7 +756,7 @@ class ExpectedOutcome(TypedDict):
 
 
 class FailedRun(TypedDict):
-    """An item without an answer, and its error."""
+    """An item without an answer, and the error."""
 
     id: NotRequired[str | None]
     error: str
@@ -856,7 +871,7 @@ class FrozenDataset(TypedDict):
     created_at: str
     warnings: NotRequired[list[DataWarning]]
     source: NotRequired[SourceFacts | None]
-    replaced: Replaced | None
+    replaced: ReplacedDataset | None
 
 
 class GuaranteeReport(TypedDict):
@@ -875,7 +890,7 @@ class Guarantees(TypedDict):
 
 
 class ImportedDataset(TypedDict):
-    """A dataset that was made from a log of calls, and the numbers of used and unused records."""
+    """A dataset made from a log of calls, and the numbers of used and unused records."""
 
     spec: FeaturesSpec | TraceSpec
     rows: int
@@ -890,10 +905,11 @@ class ImportedDataset(TypedDict):
     created_at: str
     warnings: NotRequired[list[DataWarning]]
     source: NotRequired[SourceFacts | None]
-    replaced: Replaced | None
+    replaced: ReplacedDataset | None
     records: int
     calls: int
     unused: dict[str, int]
+    shortened_calls: int
     models: list[ImportedModel]
     coverage: CallCoverage
     embedding_cost: float | None
@@ -909,7 +925,7 @@ class ImportedModel(TypedDict):
 
 
 class ItemDecision(TypedDict):
-    """The decision for a logged item."""
+    """A version's decision for a logged item."""
 
     path: list[str]
     classifier: str | None
@@ -917,7 +933,7 @@ class ItemDecision(TypedDict):
 
 
 class JsonAnswer(TypedDict):
-    """The answer is JSON with a field for the label."""
+    """The answer is JSON, and one of its fields is the label."""
 
     kind: NotRequired[Literal["json"]]
     label: NotRequired[str]
@@ -952,7 +968,7 @@ JsonValue: TypeAlias = "Any"
 
 
 class KeptGuarantee(TypedDict):
-    """A guarantee that was kept on rows that the build did not learn from."""
+    """A guarantee that was verified on rows that the build did not use."""
 
     limit: Literal["min_recall", "max_false_positive_rate"]
     label: str
@@ -1042,7 +1058,7 @@ class OpenInferenceEndpoint(TypedDict):
 
 
 class Pacing(TypedDict):
-    """A stream of single queries that share a budget and other limits."""
+    """A stream of single queries with a common budget and other common limits."""
 
     ledger: str
     total: float
@@ -1053,7 +1069,7 @@ class Pacing(TypedDict):
 
 
 class PairedDifference(TypedDict):
-    """The version's figure minus the other one's, on the same rows."""
+    """The version's figure minus that of the other rule, on the same rows."""
 
     value: float
     interval: list[Any]
@@ -1073,7 +1089,7 @@ class Polynomial(TypedDict):
 
 
 class Prices(TypedDict):
-    """Prices of calls, in the unit of the artifacts that use the endpoint; tokens are counted by the reply's usage."""
+    """Prices of calls, in the unit of the artifacts that use the endpoint."""
 
     per_call: NotRequired[float]
     input_per_million: NotRequired[float]
@@ -1097,7 +1113,7 @@ class ProbeReply(TypedDict):
 
 
 class Promotion(TypedDict):
-    """Rules by which the candidate becomes the active version."""
+    """Rules for promoting the candidate to the active version."""
 
     max_accuracy_loss: NotRequired[float]
     min_saving: NotRequired[float | None]
@@ -1134,7 +1150,7 @@ class Rebuild(TypedDict):
 
 
 class RecordedArtifact(TypedDict):
-    """The artifact whose runs are recorded, in all of its versions."""
+    """The artifact whose runs are recorded; all versions are included."""
 
     kind: str
     name: str
@@ -1166,7 +1182,7 @@ class RecordingReport(TypedDict):
 
 
 class RecordingSpec(TypedDict):
-    """The share of runs that are recorded and explored, and the recorded fields."""
+    """The shares of runs to record and to explore, and the fields to record."""
 
     artifact: NotRequired[RecordedArtifact | None]
     unit: NotRequired[str | None]
@@ -1182,7 +1198,7 @@ class RecordingSpec(TypedDict):
 
 
 class ReliabilityBin(TypedDict):
-    """Items of similar confidence: the mean confidence, and the share that was correct."""
+    """Items of similar confidence: mean confidence, and share of correct answers."""
 
     items: int
     confidence: float
@@ -1190,7 +1206,7 @@ class ReliabilityBin(TypedDict):
     accuracy_interval: list[Any]
 
 
-class Replaced(TypedDict):
+class ReplacedDataset(TypedDict):
     """The previous dataset of the same name."""
 
     rows: int
@@ -1199,7 +1215,7 @@ class Replaced(TypedDict):
 
 
 class Retries(TypedDict):
-    """Retries of failed calls that cannot have been paid."""
+    """Retries of failed calls that the provider cannot have charged for."""
 
     attempts: NotRequired[int]
     statuses: NotRequired[list[int]]
@@ -1210,8 +1226,8 @@ class Retries(TypedDict):
 class RolloutComparison(TypedDict):
     """Outcomes of both versions, and the evidence for promotion and abort."""
 
-    active: ArmSummary
-    candidate: ArmSummary
+    active: VersionOutcomeSummary
+    candidate: VersionOutcomeSummary
     difference: float | None
     difference_interval: list[Any] | None
     promote_evidence: float | None
@@ -1235,7 +1251,7 @@ class RolloutList(TypedDict):
 
 
 class RolloutPoint(TypedDict):
-    """Means and their interval after a number of outcomes."""
+    """Means and confidence intervals after a number of outcomes."""
 
     outcomes: int
     active: float
@@ -1255,7 +1271,7 @@ class RolloutRequest(TypedDict):
 
 
 class RolloutRules(TypedDict):
-    """Share of the traffic of a candidate, and the rules of its promotion or withdrawal."""
+    """Traffic share of a candidate, and rules for its promotion or withdrawal."""
 
     mode: NotRequired[Literal["shadow", "canary"]]
     share: NotRequired[float]
@@ -1286,7 +1302,7 @@ class RunLimits(TypedDict):
 
 
 class RunReply(TypedDict):
-    """A run, and the artifact that decided it."""
+    """A run, and the artifact that decided."""
 
     artifact: ArtifactRef
     decision: str
@@ -1403,17 +1419,6 @@ class ShownRecording(TypedDict):
     explored_cost: float
 
 
-class SideBySide(TypedDict):
-    """The decision of one artifact, or its error."""
-
-    artifact: ArtifactRef
-    unit: str
-    decision: dict[str, Any] | None
-    savings: Savings | None
-    ignored: list[str]
-    refusal: str | None
-
-
 class SimpleBaseline(TypedDict):
     """A simple alternative to an artifact, measured on the same rows."""
 
@@ -1442,7 +1447,7 @@ class SkylineReply(TypedDict):
 
 
 class SourceFacts(TypedDict):
-    """A source whose rows were checked, and the sample of them that builds learn from."""
+    """A source whose rows were checked, and the sample of rows that builds use."""
 
     url: str
     sample_rows: NotRequired[int]
@@ -1454,7 +1459,7 @@ class SourceFacts(TypedDict):
 
 
 class SourceFile(TypedDict):
-    """A file of a source, as it was when its rows were checked."""
+    """A file of a source, in its state when its rows were checked."""
 
     url: str
     rows: int
@@ -1464,7 +1469,7 @@ class SourceFile(TypedDict):
 
 
 class SpecDraft(TypedDict):
-    """A draft of a spec to review, and the rows that it was made from."""
+    """A draft of a spec to review, and the rows from which it was made."""
 
     spec: dict[str, Any]
     columns: list[str]
@@ -1473,7 +1478,7 @@ class SpecDraft(TypedDict):
 
 
 class SpendReport(TypedDict):
-    """Costs of runs, chats, and batches from one day to another."""
+    """Costs of runs, chats, batches, and assignments in a range of days."""
 
     start: str
     end: str
@@ -1482,7 +1487,7 @@ class SpendReport(TypedDict):
 
 
 class SpendRow(TypedDict):
-    """Costs of one group; columns that are not grouped by are null."""
+    """Costs of one group, either of calls or of assigned items."""
 
     day: NotRequired[str | None]
     key: NotRequired[str | None]
@@ -1490,6 +1495,7 @@ class SpendRow(TypedDict):
     artifact: NotRequired[str | None]
     model: NotRequired[str | None]
     unit: str
+    is_planned: bool
     calls: int
     cost: float
     input_tokens: int
@@ -1521,11 +1527,11 @@ class StoredDataset(TypedDict):
     created_at: str
     warnings: NotRequired[list[DataWarning]]
     source: NotRequired[SourceFacts | None]
-    replaced: Replaced | None
+    replaced: ReplacedDataset | None
 
 
 class StreamResource(TypedDict):
-    """Total amount of a resource for a stream."""
+    """Total amount of a resource that is available to a stream."""
 
     total: float
     uses: NotRequired[dict[str, float] | None]
@@ -1561,7 +1567,7 @@ class Timings(TypedDict):
 
 
 class TraceClassifier(TypedDict):
-    """A classifier of a trace: columns of its answers, confidences, and costs."""
+    """A classifier of a trace: its columns of answers, confidences, and costs."""
 
     name: str
     cost: float | CostColumn | Polynomial | Terms
@@ -1606,6 +1612,8 @@ class TraceSpec(TypedDict):
     item: NotRequired[str | None]
     classifiers: list[TraceClassifier]
     text: NotRequired[str | None]
+    embedder: NotRequired[str | None]
+    conversation: NotRequired[ConversationWindow | None]
     time_unit: NotRequired[str | None]
     joint_propensity: NotRequired[Literal["product", "smallest"]]
     label_source: NotRequired[str | None]
@@ -1619,7 +1627,7 @@ class TradeOffPoint(TypedDict):
 
 
 class TrafficEdge(TypedDict):
-    """Items that continue from one set of sensors to a larger one."""
+    """The number of items that continue from one set of sensors to a larger one."""
 
     source: int
     target: int
@@ -1630,7 +1638,7 @@ class TrafficEdge(TypedDict):
 
 
 class TrafficNode(TypedDict):
-    """A set of acquired sensors, and the items that reach, leave, or stop at it."""
+    """A set of acquired sensors; counts of items that reach, leave, or stop at it."""
 
     sensors: list[str]
     cost: float
@@ -1642,7 +1650,7 @@ class TrafficNode(TypedDict):
 
 
 class TrafficPoint(TypedDict):
-    """A point of the curve, and the number of items that it decides."""
+    """A point of the curve, and the number of items decided at this point."""
 
     tradeoff: float | None
     cost: float
@@ -1675,7 +1683,7 @@ class VersionChange(TypedDict):
 
 
 class VersionComparison(TypedDict):
-    """Another decision rule on the same rows, and the differences from it."""
+    """Another decision rule on the same rows, and the version's differences from it."""
 
     compared_with: Literal["logged", "active", "best_single"]
     name: str
@@ -1685,7 +1693,7 @@ class VersionComparison(TypedDict):
 
 
 class VersionDiff(TypedDict):
-    """What changes from one version of an artifact to another one."""
+    """Changes from one version of an artifact to another."""
 
     before: DescribedVersion
     after: DescribedVersion
@@ -1708,6 +1716,13 @@ class VersionEvaluation(TypedDict):
     limits: dict[str, Any]
     figures: RuleFigures
     comparisons: list[VersionComparison]
+
+
+class VersionOutcomeSummary(TypedDict):
+    """Outcomes of a version during the rollout."""
+
+    outcomes: int
+    mean: float | None
 
 
 class VersionRollout(TypedDict):

@@ -7,7 +7,7 @@ Protocol), health, and metrics are left to these clients, or to ``call``.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parsimony.artifact_requests import list_given, make_plain, plural_of
+from parsimony.artifact_requests import drop_none_values, plural_of, to_json_values
 from parsimony.transport import Request
 from parsimony.uploads import make_path, make_source_part, make_spec_part, read_table
 
@@ -25,19 +25,19 @@ class Routes:
         raise NotImplementedError
 
     def _get(self, *parts: str, **params: Any) -> Any:
-        return self._send(Request("GET", make_path(*parts), True, {"params": list_given(params)}))
+        return self._send(Request("GET", make_path(*parts), True, {"params": drop_none_values(params)}))
 
     def _put(self, *parts: str, body: Mapping[str, Any]) -> Any:
-        return self._send(Request("PUT", make_path(*parts), True, {"json": make_plain(body)}))
+        return self._send(Request("PUT", make_path(*parts), True, {"json": to_json_values(body)}))
 
     def _post(
         self, *parts: str, body: Mapping[str, Any], is_repeatable: bool = False, params: Mapping[str, Any] | None = None
     ) -> Any:
-        content = {"json": make_plain(body), "params": list_given(params or {})}
+        content = {"json": to_json_values(body), "params": drop_none_values(params or {})}
         return self._send(Request("POST", make_path(*parts), is_repeatable, content))
 
     def _delete(self, *parts: str, **params: Any) -> Any:
-        return self._send(Request("DELETE", make_path(*parts), False, {"params": list_given(params)}))
+        return self._send(Request("DELETE", make_path(*parts), False, {"params": drop_none_values(params)}))
 
     def call(self, method: str, path: str, **content: Any) -> Any:
         """Call an operation by its path, such as ``call("GET", "/metrics")``; content: as for httpx."""
@@ -61,8 +61,8 @@ class Routes:
             timeout_s: time limit in seconds, without retries; None: the client's, with retries.
         """
         path = make_path(plural_of(kind), name, "evaluate")
-        body = make_plain({**limits, "items": [make_plain(item) for item in items]})
-        content: dict[str, Any] = {"json": body, "params": list_given({"version": version})}
+        body = to_json_values({**limits, "items": [to_json_values(item) for item in items]})
+        content: dict[str, Any] = {"json": body, "params": drop_none_values({"version": version})}
         if timeout_s is not None:
             content["timeout"] = timeout_s
         return self._send(Request("POST", path, timeout_s is None, content))
@@ -156,7 +156,9 @@ class Routes:
         Raises:
             Conflict: too few rows support the version.
         """
-        return self._get("artifacts", kind, name, "versions", str(version), "evaluation", on=on, **make_plain(query))
+        return self._get(
+            "artifacts", kind, name, "versions", str(version), "evaluation", on=on, **to_json_values(query)
+        )
 
     def diff_versions(
         self,
@@ -168,14 +170,16 @@ class Routes:
         on: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        **limits: Any,
     ) -> Any:
         """Return what changes from one version to another one.
 
         Args:
             on: dataset or recording whose rows both versions decide; None: compare their records only.
             since, until: of a recording, the range of its rows, in ISO 8601 with offset.
+            limits: limits of both versions' decisions, such as ``budget=5``; default: those of each version.
         """
-        params = {"from": before, "to": after, "on": on, "since": since, "until": until}
+        params = {"from": before, "to": after, "on": on, "since": since, "until": until, **to_json_values(limits)}
         return self._get("artifacts", kind, name, "diff", **params)
 
     # Rollouts
@@ -348,7 +352,7 @@ class Routes:
 
     def send_feedback(self, *outcomes: Mapping[str, Any]) -> Any:
         """Report actual outcomes of decisions, and return drift alarms. It is not repeated: no outcome counts twice."""
-        return self._post("feedback", body={"items": list(map(make_plain, outcomes))})
+        return self._post("feedback", body={"items": list(map(to_json_values, outcomes))})
 
     def show_feedback(self, kind: str, name: str, *, version: int | None = None) -> Any:
         """Return actual and expected outcomes of an artifact, and drift."""
@@ -378,7 +382,7 @@ class Routes:
         """Add rows of runs that you made; they are on disk once this returns. Rows without a ``key`` are sent once."""
         has_keys = all(row.get("key") for row in rows)
         return self._post(
-            "recordings", recording, "rows", body={"items": list(map(make_plain, rows))}, is_repeatable=has_keys
+            "recordings", recording, "rows", body={"items": list(map(to_json_values, rows))}, is_repeatable=has_keys
         )
 
     def add_truths(self, recording: str, *truths: Mapping[str, Any]) -> Any:

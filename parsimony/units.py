@@ -17,10 +17,10 @@ _SECONDS = {
 }
 
 
-def seconds_in(unit: str) -> float | None:
+def seconds_per_unit(unit: str) -> float | None:
     """Return the seconds of a unit of time; None for any other unit.
 
-    >>> seconds_in("ms"), seconds_in("Seconds"), seconds_in("USD")
+    >>> seconds_per_unit("ms"), seconds_per_unit("Seconds"), seconds_per_unit("USD")
     (0.001, 1.0, None)
     """
     word = unit.strip().lower()

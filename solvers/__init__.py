@@ -1,17 +1,17 @@
 """The five artifact kinds of Parsimony: each fits a plan offline, and the plan decides at request time.
 
-Read ``kind.py`` first: it has the interface, ``ArtifactKind``. A sixth kind is one module in ``models``, one
-package here, and one line in ``_NAMES``; storing, versions, builds, progress, decisions, runs, chat, batches, metrics,
+Read ``kind.py`` first: it defines the interface ``ArtifactKind``. To add a kind, add one module in ``models``, one
+package here, and one line in ``_NAMES``. Storage, versions, builds, decisions, runs, chat, batches, metrics, the
 command line, and contract tests need no change.
 
-Imports are lazy: a kind is imported at its first look-up, and SciPy, joblib, and scikit-learn by the functions that use
-them, so a process that only decides does not load these libraries.
+Imports are lazy: a kind is imported at its first look-up. SciPy, joblib, and scikit-learn are imported by the functions
+that use them. So a process that only decides does not load these libraries.
 """
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from solvers.base import BuildContext, Fitted, Plan, Progress, no_progress
+from solvers.base import BuildContext, FitResult, Plan, Progress, no_progress
 from solvers.kind import AnyKind, ArtifactKind
 
 _NAMES = (
@@ -44,4 +44,4 @@ class Kinds(Mapping[str, AnyKind]):
 
 KINDS: Mapping[str, AnyKind] = Kinds()
 
-__all__ = ["KINDS", "AnyKind", "ArtifactKind", "BuildContext", "Fitted", "Plan", "Progress", "no_progress"]
+__all__ = ["KINDS", "AnyKind", "ArtifactKind", "BuildContext", "FitResult", "Plan", "Progress", "no_progress"]

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hin
 import numpy as np
 
 from models import DatasetFacts, Fault, InvalidRequest, Value
-from models.arrays import Int64s, Range
+from models.arrays import Int64s, NumberRange
 from models.savings import Savings
 from solvers.item_splits import effective_rows
 
@@ -28,7 +28,7 @@ def no_progress(done: int, total: int, message: str) -> None:
 
 
 def scale_progress(progress: Progress, start: int, end: int, total: int) -> Progress:
-    """Return a callback that maps the progress of a part to the steps from start to end of the total.
+    """Return a callback that reports the progress of one part as steps ``start`` to ``end`` of ``total``.
 
     >>> scale_progress(lambda *reported: print(reported), 10, 20, 100)(1, 2, "half of it")
     (15, 100, 'half of it')
@@ -46,7 +46,7 @@ def format_number(value: float) -> str:
 
 
 def round_up(value: float) -> float:
-    """Round up to six significant digits, so that a limit still allows its cost.
+    """Round a cost up to six significant digits: used as a budget, it still allows this cost.
 
     >>> round_up(109.10362300000997), round_up(36.0)
     (109.104, 36.0)
@@ -72,16 +72,22 @@ class BuildContext:
 
 
 class Plan(Protocol):
-    """Result of a fit: a frozen dataclass of arrays and plain values, stored as an artifact, that decides queries."""
+    """Result of a fit: arrays and plain values that decide queries.
+
+    A plan is a frozen dataclass and is stored as an artifact.
+    """
 
     def check(self) -> None:
-        """Raise InvalidRequest for inconsistent arrays; a plan may come from untrusted bytes.
+        """Raise InvalidRequest for inconsistent arrays.
 
-        Called by constructors. Afterwards no decision can crash or hang.
+        Constructors call it, because a plan may come from untrusted bytes. Afterwards, no decision can crash or hang.
         """
 
     def decide(self, query: Any) -> Value:
-        """Decide in microseconds; raises Infeasible, with the least feasible value, if the limits cannot be kept."""
+        """Decide a query within microseconds.
+
+        Raises Infeasible, with the least feasible value, if the limits cannot be kept.
+        """
 
 
 def run_in_process(work: Callable[..., Any], *args: Any) -> Any:
@@ -106,8 +112,8 @@ IN_PROCESS = ModelRunner()
 """Run learned models in this process; they come from scikit-learn."""
 
 
-def refuse_unknown_names(excluded: Sequence[str], known: Sequence[str]) -> None:
-    """Raise InvalidRequest for excluded names that are unknown."""
+def check_excluded_names(excluded: Sequence[str], known: Sequence[str]) -> None:
+    """Raise InvalidRequest for unknown names in ``excluded``."""
     unknown = [name for name in excluded if name not in known]
     if unknown:
         fault = f"{', '.join(map(repr, unknown))} not found; available: {', '.join(known)}"
@@ -115,7 +121,7 @@ def refuse_unknown_names(excluded: Sequence[str], known: Sequence[str]) -> None:
 
 
 def prepare_plan(plan: Any, lazy: Collection[str] = ()) -> None:
-    """Compute a plan's cached properties, except for the lazy ones, and make its arrays read-only.
+    """Compute a plan's cached properties, except lazy ones, and make its arrays read-only.
 
     The first decision is then as fast as later ones.
     """
@@ -129,7 +135,7 @@ def prepare_plan(plan: Any, lazy: Collection[str] = ()) -> None:
             array.flags.writeable = False
 
 
-def refuse_few_items(facts: DatasetFacts, minimum: int, purpose: str) -> None:
+def require_min_items(facts: DatasetFacts, minimum: int, purpose: str) -> None:
     """Raise InvalidRequest for a dataset with fewer than ``minimum`` distinct items (or rows, if none repeat)."""
     counted = "rows" if facts.items is None else f"distinct {facts.spec.item!r}"
     if facts.item_count < minimum:
@@ -142,7 +148,7 @@ MIN_COMPLETE_ROWS = 30
 """Minimum number of complete rows of a partial trace, where these are needed."""
 
 
-def refuse_few_complete_rows(facts: DatasetFacts) -> None:
+def require_min_complete_rows(facts: DatasetFacts) -> None:
     """Raise InvalidRequest for a partial trace with fewer than 30 rows in which all classifiers were called."""
     if facts.complete_rows is not None and facts.complete_rows < MIN_COMPLETE_ROWS:
         raise InvalidRequest.from_faults(
@@ -154,23 +160,24 @@ def refuse_few_complete_rows(facts: DatasetFacts) -> None:
         )
 
 
-def refuse_reject_cost(facts: DatasetFacts, purpose: str) -> None:
-    """Raise InvalidRequest for a dataset with a price of rejects, which this kind of artifact cannot use."""
+def require_no_reject_cost(facts: DatasetFacts, purpose: str) -> None:
+    """Raise InvalidRequest for a dataset with a reject cost, which this kind does not support."""
     if facts.spec.reject_cost is not None:
         message = f"is not supported for {purpose}: build a policy or an index of answers with classes, or remove it"
         raise InvalidRequest.from_faults(Fault(("dataset", "spec", "reject_cost"), message))
 
 
 @cache
-def _ranges_of(kind: Any) -> dict[str, Range]:
+def _ranges_of(kind: Any) -> dict[str, NumberRange]:
     declared = get_type_hints(kind, include_extras=True)
     found = {
-        name: next((one for one in get_args(each) if isinstance(one, Range)), None) for name, each in declared.items()
+        name: next((one for one in get_args(each) if isinstance(one, NumberRange)), None)
+        for name, each in declared.items()
     }
     return {name: one for name, one in found.items() if one is not None}
 
 
-def refuse_out_of_range(plan: Any) -> None:
+def check_array_ranges(plan: Any) -> None:
     """Raise InvalidRequest for an array with a number outside its field's declared range."""
     for name, allowed in _ranges_of(cast(Any, type(plan))).items():
         array = getattr(plan, name)
@@ -187,7 +194,7 @@ P = TypeVar("P", bound=Plan)
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted(Generic[P]):
+class FitResult(Generic[P]):
     """A fitted plan, a summary of the fit (plain JSON values), and the plan's savings."""
 
     plan: P
@@ -195,17 +202,19 @@ class Fitted(Generic[P]):
     savings: Savings | None = None
 
 
-OWN_STREAM = 1_850_104_729
+SOLVER_STREAM_KEY = 1_850_104_729
 """Mixed into every seed, so that splits are independent of rows shuffled by ``default_rng(0)``."""
 
 
 def make_generator(seed: int) -> np.random.Generator:
     """Return a random generator of a user's seed."""
-    return np.random.default_rng((OWN_STREAM, seed))
+    return np.random.default_rng((SOLVER_STREAM_KEY, seed))
 
 
 def read_row_count(summary: Mapping[str, Any], part: str | None = None) -> int:
-    """Return the number of independent rows in a build's summary, of all rows or of one part; 0 if unknown.
+    """Return the number of independent rows in a build's summary; 0 if unknown.
+
+    Counts all rows, or the rows of one part.
 
     >>> read_row_count({"rows": 200}), read_row_count({"rows": {"test": 50}}, "test"), read_row_count({})
     (200, 50, 0)
@@ -217,7 +226,7 @@ def read_row_count(summary: Mapping[str, Any], part: str | None = None) -> int:
     return count if type(count) is int and count > 0 else 0
 
 
-def row_counts(parts: Mapping[str, Int64s], items: Int64s) -> dict[str, dict[str, int]]:
+def count_split_rows(parts: Mapping[str, Int64s], items: Int64s) -> dict[str, dict[str, int]]:
     """Count the rows of each part of a split and, if items repeat, the effective rows."""
     counts = {"rows": {name: len(rows) for name, rows in parts.items()}}
     effective = {name: effective_rows(items[rows]) for name, rows in parts.items()}

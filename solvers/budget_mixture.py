@@ -1,4 +1,7 @@
-"""Lower convex hull of cost and error, and random mixtures of two points that spend a budget exactly."""
+"""Lower convex hull of cost and error, and random mixtures of two of its points.
+
+A mixture of two points spends a budget exactly.
+"""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -9,7 +12,7 @@ from models.arrays import Floats
 
 
 def lower_hull(costs: Floats, errors: Floats) -> list[int]:
-    """Return the lower convex hull, by rising cost and falling error. O(P log P).
+    """Return the indices of the lower convex hull, by rising cost. O(P log P).
 
     >>> lower_hull(np.array([0.0, 1.0, 2.0, 2.0, 4.0]), np.array([0.5, 0.45, 0.1, 0.2, 0.1]))
     [0, 2]
@@ -32,7 +35,7 @@ def _is_above(costs: Floats, errors: Floats, left: int, middle: int, right: int)
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Two points of the curve, and the share of items for which the second, more expensive point decides."""
+    """Two points of the curve, and the share of items that use the second, more expensive point."""
 
     first: int
     second: int
@@ -40,9 +43,10 @@ class Mixture:
 
     @classmethod
     def from_budget(cls, costs: Floats, budget: float) -> "Mixture":
-        """Mix the two points around a budget so that their mean cost equals the budget. Costs must rise.
+        """Mix the two points around a budget so that their mean cost equals the budget.
 
-        A budget above the last point selects that point. Raises ValueError if it is below the first.
+        Costs must rise. A budget above the last point's cost selects the last point. Raises ValueError for a budget
+        below the first point's cost.
 
         >>> Mixture.from_budget(np.array([0.0, 2.0, 4.0]), 3.5)
         Mixture(first=1, second=2, share=0.75)

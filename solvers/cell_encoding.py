@@ -14,7 +14,7 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Bools, Floats, Int32s, Int64s
-from models.columns import FARTHEST, text_of
+from models.columns import MAX_COORDINATE_VALUE, format_class
 
 MAX_CATEGORIES = 20
 """Indicator columns per categorical column, for its most frequent categories."""
@@ -96,8 +96,11 @@ class CellEncoding:
             "cells_missing": self.missing,
         }
 
-    def fits_columns(self, sensor_count: int) -> bool:
-        """Return whether untrusted arrays are consistent and refer to fewer than this number of sensors."""
+    def is_consistent(self, sensor_count: int) -> bool:
+        """Return whether the arrays fit each other, and every owner is below ``sensor_count``.
+
+        The arrays may be untrusted.
+        """
         d, offsets = len(self.owners), self.offsets
         return (
             self.fills.shape == self.marked.shape == self.owners.shape == (d,)
@@ -105,7 +108,7 @@ class CellEncoding:
             and int(offsets[0]) == 0
             and int(offsets[-1]) == len(self.categories)
             and bool(np.all(np.diff(offsets) >= 0))
-            and bool(np.all(np.abs(self.fills) <= FARTHEST))
+            and bool(np.all(np.abs(self.fills) <= MAX_COORDINATE_VALUE))
             and bool(np.all((self.owners >= 0) & (self.owners < sensor_count)))
         )
 
@@ -145,9 +148,9 @@ class CellEncoding:
         if cell is None and not self.missing:
             raise ValueError("must not be missing; the dataset has no missing cells")
         if kept:
-            name = None if cell is None else text_of(cell)
+            name = None if cell is None else format_class(cell)
             return [float(name == each) for each in kept]
-        number = float(self.fills[column]) if cell is None else to_finite(cell)
+        number = float(self.fills[column]) if cell is None else parse_finite_number(cell)
         return [number, float(cell is None)] if self.marked[column] else [number]
 
     def _kept(self, column: int) -> tuple[str, ...]:
@@ -160,12 +163,12 @@ def _most_frequent(codes: Int64s, names: tuple[str, ...]) -> list[str]:
     return [names[code] for code in chosen.tolist()]
 
 
-def to_finite(value: Any) -> float:
+def parse_finite_number(value: Any) -> float:
     """Return a finite number as a float; raises ValueError for anything else."""
     if value is None:
         raise ValueError("must be a number, got a missing value")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"must be a number, got {value!r}")
-    if not math.isfinite(value) or abs(value) > FARTHEST:
-        raise ValueError(f"must be from {-FARTHEST:g} to {FARTHEST:g}, got {value}")
+    if not math.isfinite(value) or abs(value) > MAX_COORDINATE_VALUE:
+        raise ValueError(f"must be from {-MAX_COORDINATE_VALUE:g} to {MAX_COORDINATE_VALUE:g}, got {value}")
     return float(value)

@@ -37,12 +37,17 @@ MIN_DISPERSION = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
+class OutcomeBlocks:
     """Adjacent blocks of outcomes, the oldest first; further axes of arrays are streams.
 
-    size: (k,), outcomes per block. first, at: (k,), number and time in seconds of each block's first outcome.
-    realized, squares, promised, rows: (k, ...), sums over the block of observed outcomes, of their squares, of expected
-    outcomes, and of the rows that an expected outcome counts as.
+    Attributes:
+        size: (k,), outcomes per block.
+        first: (k,), number of each block's first outcome.
+        at: (k,), time of each block's first outcome, in seconds.
+        realized: (k, ...), sum of the observed outcomes of a block.
+        squares: (k, ...), sum of their squares.
+        promised: (k, ...), sum of the expected outcomes.
+        rows: (k, ...), sum of the rows that an expected outcome counts as.
     """
 
     size: Floats
@@ -58,8 +63,11 @@ class Blocks:
 class ChangePointTest:
     """The test at the best change point of each stream: arrays of shape (...).
 
-    ratio: the log-likelihood ratio minus the allowance for short runs, in nats. cut: the index of the first block after
-    the change. before, after: means of the reference and of the outcomes since the change.
+    Attributes:
+        ratio: log-likelihood ratio minus the allowance for short runs, in nats.
+        cut: index of the first block after the change.
+        before: mean of the reference.
+        after: mean of the outcomes since the change.
     """
 
     ratio: Floats
@@ -68,13 +76,13 @@ class ChangePointTest:
     after: Floats
 
 
-def empty_blocks(streams: tuple[int, ...] = ()) -> Blocks:
+def make_empty_blocks(streams: tuple[int, ...] = ()) -> OutcomeBlocks:
     """Return blocks without outcomes; streams: shape of the stream axes, () for one stream."""
     none, sums = np.zeros(0), np.zeros((0, *streams))
-    return Blocks(none, none, none, sums, sums, sums, sums)
+    return OutcomeBlocks(none, none, none, sums, sums, sums, sums)
 
 
-def append_outcomes(blocks: Blocks, added: Blocks) -> Blocks:
+def append_outcomes(blocks: OutcomeBlocks, added: OutcomeBlocks) -> OutcomeBlocks:
     """Append outcomes, given as blocks of one outcome or more, and merge old blocks.
 
     Complexity: O(number of blocks), which grows with the logarithm of the outcomes.
@@ -86,7 +94,7 @@ def append_outcomes(blocks: Blocks, added: Blocks) -> Blocks:
         for name in ("realized", "squares", "promised", "rows")
     }
     first, at = (np.concatenate([getattr(blocks, name), getattr(added, name)])[start] for name in ("first", "at"))
-    return Blocks(np.add.reduceat(size, start), first, at, **sums)
+    return OutcomeBlocks(np.add.reduceat(size, start), first, at, **sums)
 
 
 def _block_starts(size: Floats) -> Int64s:
@@ -101,7 +109,7 @@ def _block_starts(size: Floats) -> Int64s:
     return np.array([0, *reversed(starts)], dtype=np.int64)
 
 
-def scan_blocks(blocks: Blocks, likelihood: Likelihood, *, rising: bool) -> ChangePointTest:
+def scan_blocks(blocks: OutcomeBlocks, likelihood: Likelihood, *, rising: bool) -> ChangePointTest:
     """Return the most likely change point of each stream, for means that rise or fall.
 
     Complexity: O(number of blocks) for each stream.

@@ -19,7 +19,7 @@ from models.dataset_profile import (
     TraceProfile,
 )
 from solvers.partial_traces import measure_classifiers
-from solvers.statistics import stable_mean
+from solvers.statistics import compute_stable_mean
 
 BINS = 10
 RIGHT = 0.5
@@ -27,7 +27,7 @@ RIGHT = 0.5
 SIZES = 40
 UNKNOWN_SIZES = (1.0, 1000.0)
 """Range of sizes where neither rows nor timings have any."""
-ROWS_AT_ONCE = 1 << 16
+MAX_ROWS_PER_CHUNK = 1 << 16
 """Rows compared at once; counts of as many are exact in single precision."""
 
 
@@ -54,7 +54,7 @@ def _profile_trace(trace: Trace) -> TraceProfile:
                 calls=int(own.sum()),
                 effective_calls=means.effective_calls[j],
                 mean_cost=means.costs[j],
-                mean_confidence=None if sure is None else stable_mean(sure),
+                mean_confidence=None if sure is None else compute_stable_mean(sure),
                 no_class=float((trace.predictions[own, j] >= true_classes).mean()),
                 calibration=() if sure is None else calibration_bins(sure, trace.quality[own, j]),
             )
@@ -88,7 +88,7 @@ def calibration_bins(confidences: Floats, quality: Floats) -> tuple[CalibrationB
         CalibrationBin(
             low=float(rising[start]),
             high=float(rising[end - 1]),
-            confidence=stable_mean(rising[start:end]),
+            confidence=compute_stable_mean(rising[start:end]),
             accuracy=float(right[start:end].mean()),
             rows=end - start,
         )
@@ -108,9 +108,9 @@ def pairwise_agreement(names: Sequence[str], correct: Bools, called: Bools) -> A
     ((0, 1), (0, 0))
     """
     right = np.zeros((len(names), len(names)), dtype=np.int64)
-    for start in range(0, len(correct), ROWS_AT_ONCE):
-        part = correct[start : start + ROWS_AT_ONCE].astype(np.float32)
-        right += (part.T @ (called[start : start + ROWS_AT_ONCE] - part)).astype(np.int64)
+    for start in range(0, len(correct), MAX_ROWS_PER_CHUNK):
+        part = correct[start : start + MAX_ROWS_PER_CHUNK].astype(np.float32)
+        right += (part.T @ (called[start : start + MAX_ROWS_PER_CHUNK] - part)).astype(np.int64)
     wrong = tuple((called & ~correct).sum(axis=0).tolist())
     counts = tuple(tuple(row) for row in right.tolist())
     shares = tuple(tuple(count / of if of else None for count, of in zip(row, wrong, strict=True)) for row in counts)

@@ -16,9 +16,9 @@ import numpy as np
 from models.arrays import Floats
 from solvers.change_detection import (
     WINDOW,
-    Blocks,
     ChangePointTest,
     Likelihood,
+    OutcomeBlocks,
     allow_short_runs,
     append_outcomes,
     log_likelihood_ratio,
@@ -44,7 +44,7 @@ SHARE_BIAS, RATIO_BIAS = 0.003, 0.01
 """Standard deviation of the bias of a promised share, and of a promised cost or time as a multiple of itself."""
 MAX_RATIO = 20.0
 """A single outcome counts for at most this multiple of its estimate: one wrong clock raises no alarm."""
-FALLS = (0.02, 0.05, 0.1)
+DETECTED_ACCURACY_DROPS = (0.02, 0.05, 0.1)
 """Falls of accuracy for which a report gives the number of outcomes until the alarm."""
 DETECTION_PROBABILITY = 0.9
 _Z_DETECTED = NormalDist().inv_cdf(DETECTION_PROBABILITY)
@@ -59,18 +59,18 @@ class Outcomes:
         at: arrival time in seconds.
         estimated: expected value; NaN if there is none.
         realized: observed value.
-        judged_on: number of rows that the expected value was measured on; 0 if unknown.
+        evidence_rows: number of rows that the expected value was measured on; 0 if unknown.
     """
 
     number: Floats
     at: Floats
     estimated: Floats
     realized: Floats
-    judged_on: Floats
+    evidence_rows: Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DetectedChange:
     """A drift alarm: a mean that changed.
 
     Attributes:
@@ -99,31 +99,31 @@ def count_answered(items: int, coverage: float | None) -> int:
     return items if coverage is None or not items else max(round(items * coverage), 1)
 
 
-def count_promise_rows(share: Floats, judged_on: Floats) -> Floats:
+def count_prior_rows(share: Floats, evidence_rows: Floats) -> Floats:
     """Return the number of outcomes that an expected share counts as: fewer than its rows, because the share may be
     biased.
 
-    >>> count_promise_rows(np.array([0.9, 0.9, 0.9]), np.array([100.0, 2000.0, 0.0])).round().tolist()
+    >>> count_prior_rows(np.array([0.9, 0.9, 0.9]), np.array([100.0, 2000.0, 0.0])).round().tolist()
     [99.0, 1667.0, 10000.0]
     """
-    return _weigh_rows(np.maximum(share * (1 - share), 0.01), judged_on, SHARE_BIAS)
+    return _weigh_rows(np.maximum(share * (1 - share), 0.01), evidence_rows, SHARE_BIAS)
 
 
-def _weigh_rows(variance: Floats, judged_on: Floats, bias: float) -> Floats:
-    sampling = np.divide(variance, judged_on, out=np.zeros(len(judged_on)), where=judged_on > 0)
+def _weigh_rows(variance: Floats, evidence_rows: Floats, bias: float) -> Floats:
+    sampling = np.divide(variance, evidence_rows, out=np.zeros(len(evidence_rows)), where=evidence_rows > 0)
     return np.asarray(variance / (sampling + bias**2))
 
 
-def start_from_dataset(accuracy: float, rows: int) -> Blocks:
+def start_from_dataset(accuracy: float, rows: int) -> OutcomeBlocks:
     """Return the initial stream of a classifier with an accuracy measured on a dataset."""
-    size = count_promise_rows(np.array([accuracy]), np.array([float(rows)]))
+    size = count_prior_rows(np.array([accuracy]), np.array([float(rows)]))
     nothing = np.zeros(1)
-    return Blocks(size, nothing, nothing, size * accuracy, size * accuracy, nothing, nothing)
+    return OutcomeBlocks(size, nothing, nothing, size * accuracy, size * accuracy, nothing, nothing)
 
 
 def detect_changes(
-    quantity: str, blocks: Blocks, outcomes: Outcomes, streams: int = 1
-) -> tuple[Blocks, tuple[Change, ...]]:
+    quantity: str, blocks: OutcomeBlocks, outcomes: Outcomes, streams: int = 1
+) -> tuple[OutcomeBlocks, tuple[DetectedChange, ...]]:
     """Append outcomes to a stream and return it with the changes found; the detector restarts after each change.
 
     After a change, the outcomes since the change are the only reference; the expected mean is no longer used.
@@ -145,58 +145,58 @@ def detect_changes(
     return blocks, tuple(changes)
 
 
-def _to_blocks(quantity: str, outcomes: Outcomes) -> Blocks:
+def _to_blocks(quantity: str, outcomes: Outcomes) -> OutcomeBlocks:
     is_ratio = LIKELIHOODS.get(quantity) == "gamma"
     kept = outcomes.estimated > 0 if is_ratio else ~np.isnan(outcomes.estimated)
-    estimated, realized, judged_on = outcomes.estimated[kept], outcomes.realized[kept], outcomes.judged_on[kept]
+    estimated, realized, evidence_rows = outcomes.estimated[kept], outcomes.realized[kept], outcomes.evidence_rows[kept]
     if is_ratio:
         realized = np.minimum(realized, MAX_RATIO * estimated) / estimated
-        rows, estimated = _weigh_rows(np.full(len(realized), 0.25), judged_on, RATIO_BIAS), np.ones(len(realized))
+        rows, estimated = _weigh_rows(np.full(len(realized), 0.25), evidence_rows, RATIO_BIAS), np.ones(len(realized))
     elif quantity == "classifiers":
         rows = np.zeros(len(realized))
     else:
-        rows = count_promise_rows(estimated, judged_on)
+        rows = count_prior_rows(estimated, evidence_rows)
     ones = np.ones(len(realized))
-    return Blocks(ones, outcomes.number[kept], outcomes.at[kept], realized, realized**2, estimated, rows)
+    return OutcomeBlocks(ones, outcomes.number[kept], outcomes.at[kept], realized, realized**2, estimated, rows)
 
 
-def slice_blocks(blocks: Blocks, selected: slice) -> Blocks:
+def slice_blocks(blocks: OutcomeBlocks, selected: slice) -> OutcomeBlocks:
     """Return some of the blocks."""
-    return Blocks(*(getattr(blocks, name)[selected] for name in Blocks.__slots__))
+    return OutcomeBlocks(*(getattr(blocks, name)[selected] for name in OutcomeBlocks.__slots__))
 
 
-def _find_change(quantity: str, blocks: Blocks, streams: int) -> tuple[Change | None, int]:
+def _find_change(quantity: str, blocks: OutcomeBlocks, streams: int) -> tuple[DetectedChange | None, int]:
     likelihood = LIKELIHOODS.get(quantity, "bernoulli")
     for direction, limit in LIMITS[quantity].items():
         scan: ChangePointTest = scan_blocks(blocks, likelihood, rising=direction == "above")
         if scan.ratio >= limit + math.log(streams):
             cut = int(scan.cut)
             first, at = int(blocks.first[cut]), float(blocks.at[cut])
-            return Change(direction == "above", first, at, 0, float(scan.before), float(scan.after)), cut
+            return DetectedChange(direction == "above", first, at, 0, float(scan.before), float(scan.after)), cut
     return None, 0
 
 
-def count_reference(blocks: Blocks) -> float:
+def count_reference(blocks: OutcomeBlocks) -> float:
     """Return the number of outcomes that the reference counts as: observed outcomes plus the rows of the expected
     mean."""
     size = float(blocks.size.sum())
     return size + float(blocks.rows.sum()) / size if size else 0.0
 
 
-def reference_mean(blocks: Blocks) -> float:
+def reference_mean(blocks: OutcomeBlocks) -> float:
     """Return the reference mean of the expected and the observed outcomes."""
     size, realized, promised = (float(each.sum()) for each in (blocks.size, blocks.realized, blocks.promised))
     return promised / size + (realized - promised) / count_reference(blocks)
 
 
-def outcomes_to_detect(fall: float, expected: float, reference: float) -> int | None:
+def estimate_detection_delay(fall: float, expected: float, reference: float) -> int | None:
     """Return the number of outcomes until a fall of accuracy is detected with 90 % probability; None beyond the window.
 
     Args:
         fall: difference by which the true accuracy is below ``expected``.
         reference: the number of outcomes that the reference counts as (``count_reference``).
 
-    >>> outcomes_to_detect(0.1, 0.9, 2000.0), outcomes_to_detect(0.02, 0.9, 100.0)
+    >>> estimate_detection_delay(0.1, 0.9, 2000.0), estimate_detection_delay(0.02, 0.9, 100.0)
     (399, None)
     """
     if not reference:
@@ -230,7 +230,7 @@ def _moments(name: str, values: Floats) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedMetric:
     """Estimated and actual mean of a metric, with bounds; None if there are too few outcomes."""
 
     outcomes: int
@@ -240,7 +240,7 @@ class Compared:
     high: float | None
 
 
-def compare_moments(quantity: str, sums: Mapping[str, float]) -> Compared:
+def compare_moments(quantity: str, sums: Mapping[str, float]) -> ComparedMetric:
     """Compare estimated and observed means, over outcomes with estimates if there are any.
 
     Bounds are 95 % confidence intervals: Wilson's for shares, else normal.
@@ -249,10 +249,10 @@ def compare_moments(quantity: str, sums: Mapping[str, float]) -> Compared:
     kind = "alone" if estimated is None else "with"
     n, total, squares = (sums.get(f"{quantity}.{kind}.{name}", 0.0) for name in ("n", "sum", "squares"))
     if not n:
-        return Compared(0, None, None, None, None)
+        return ComparedMetric(0, None, None, None, None)
     mean = total / n
     low, high = _normal(mean, n, squares) if quantity in LIKELIHOODS else wilson_interval(mean, float(n))
-    return Compared(int(n), None if estimated is None else estimated / n, mean, low, high)
+    return ComparedMetric(int(n), None if estimated is None else estimated / n, mean, low, high)
 
 
 def _normal(mean: float, n: float, squares: float) -> tuple[float | None, float | None]:

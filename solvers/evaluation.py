@@ -10,8 +10,8 @@ import numpy as np
 from models import Dataset, Fault, FeatureTable, InvalidRequest, Trace, Value
 from models.arrays import Bools, Floats
 from models.base import LARGEST
-from models.columns import text_of
-from models.dataset_rows import columns_of
+from models.columns import format_class
+from models.dataset_rows import dataset_to_columns
 from models.evaluation import CompleteItem
 
 Columns = Mapping[str, tuple[str, ...]]
@@ -22,7 +22,7 @@ CLASSIFIER_FIELDS = ("label", "confidence", "cost", "correct", "loss")
 """Columns of a classifier among complete items."""
 
 
-def shared_fields(value: Value, model: type[Value]) -> dict[str, Any]:
+def copy_shared_fields(value: Value, model: type[Value]) -> dict[str, Any]:
     """Return the fields that a value shares with another model, such as its limits."""
     return {name: getattr(value, name) for name in model.model_fields}
 
@@ -34,7 +34,7 @@ def label_from_cell(cell: str | float | bool | None) -> str | None:
     >>> label_from_cell(5), label_from_cell(5.0), label_from_cell("cat"), label_from_cell(None), label_from_cell("")
     ('5', '5', 'cat', None, None)
     """
-    return None if cell is None or cell == "" else text_of(cell)
+    return None if cell is None or cell == "" else format_class(cell)
 
 
 def classifier_columns(names: Sequence[str]) -> Columns:
@@ -151,7 +151,7 @@ class CompleteItems:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Evaluated:
+class EvaluationOutcomes:
     """Outcomes of n evaluated items.
 
     Attributes:
@@ -199,7 +199,7 @@ class Evaluated:
         return losses
 
 
-def complete_items(dataset: Dataset) -> CompleteItems:
+def items_from_dataset(dataset: Dataset) -> CompleteItems:
     """Return the rows of a dataset as complete items, as callers send them.
 
     Classifiers that were not called have placeholder values, so the path of an item is valid only up to the first of
@@ -226,7 +226,7 @@ def complete_items(dataset: Dataset) -> CompleteItems:
 
 
 def _feature_values(table: FeatureTable) -> Iterator[dict[str, Any]]:
-    columns = columns_of(table)
+    columns = dataset_to_columns(table)
     cells = [columns[name].tolist() for name in table.spec.feature_columns]
     for row in zip(*cells, strict=True):
         named = zip(table.spec.feature_columns, row, strict=True)

@@ -23,8 +23,8 @@ from models.arrays import Bools
 from models.errors import Infeasible
 from models.guarantees import GuaranteeReport, Guarantees, KeptGuarantee
 from models.losses import Losses
-from solvers.base import BuildContext, Fitted, Plan, make_generator
-from solvers.evaluation import Evaluated, complete_items
+from solvers.base import BuildContext, FitResult, Plan, make_generator
+from solvers.evaluation import EvaluationOutcomes, items_from_dataset
 from solvers.item_splits import effective_rows, split_rows
 from solvers.kind import AnyKind
 
@@ -57,10 +57,10 @@ class _Guarantee:
         """Return which rows it concerns: those of the class, or of other classes."""
         return np.asarray((labels == self.code) == (self.limit == "min_recall"))
 
-    def has_kept(self, found: Evaluated) -> Bools:
+    def has_kept(self, outcomes: EvaluationOutcomes) -> Bools:
         """Return which items got an answer that keeps it; items sent to a person do."""
-        is_class = np.array([label == self.label for label in found.labels])
-        rejected = np.zeros(len(is_class), dtype=np.bool_) if found.accepted is None else ~found.accepted
+        is_class = np.array([label == self.label for label in outcomes.labels])
+        rejected = np.zeros(len(is_class), dtype=np.bool_) if outcomes.accepted is None else ~outcomes.accepted
         return np.asarray(rejected | (is_class == (self.limit == "min_recall")))
 
     def list_errors(self, truths: int, answers: int) -> tuple[Any, Any]:
@@ -84,17 +84,17 @@ def check_guarantees(kind: AnyKind, facts: DatasetFacts, options: Any, guarantee
             if name not in truths:
                 fault = f"must be a class of the label: {', '.join(truths[:20])}"
                 raise InvalidRequest.from_faults(Fault(("guarantees", limit, name), fault))
-    with_losses = facts.spec.model_copy(update={"losses": {}})
+    spec_with_losses = facts.spec.model_copy(update={"losses": {}})
     try:
-        kind.check(facts.model_copy(update={"spec": with_losses}), options)
+        kind.check(facts.model_copy(update={"spec": spec_with_losses}), options)
     except InvalidRequest as error:
-        message = f"are not supported for {kind.name} artifacts, which have no losses; build a policy or an index"
+        message = f"are not supported for {kind.name} artifacts, as losses are not; build a policy or an index"
         raise InvalidRequest.from_faults(Fault(("guarantees",), message)) from error
 
 
 def fit_with_guarantees(
     kind: AnyKind, dataset: Dataset, options: Any, guarantees: Guarantees, seed: int, run: BuildContext
-) -> tuple[Fitted[Plan], Dataset]:
+) -> tuple[FitResult[Plan], Dataset]:
     """Fit a plan whose default decisions keep all guarantees; also return its training rows, with the raised losses.
 
     ``guarantees`` of the summary has the measured values.
@@ -112,7 +112,7 @@ def fit_with_guarantees(
     raised = [0] * len(wanted)
     while True:
         factors = [FACTORS[place] for place in raised]
-        effective = with_losses(rows, _raise_losses(rows, wanted, factors))
+        effective = replace_losses(rows, _raise_losses(rows, wanted, factors))
         fitted = kind.fit(effective, options, make_generator(seed), run)
         kept = tuple(_test(kind, fitted, held, wanted, factors, error))
         failed = [at for at, each in enumerate(kept) if not _is_proven(each)]
@@ -125,7 +125,7 @@ def fit_with_guarantees(
             raised[at] += 1
 
 
-def with_losses(dataset: Dataset, losses: Losses) -> Dataset:
+def replace_losses(dataset: Dataset, losses: Losses) -> Dataset:
     """Return the dataset with another loss matrix, and answers that are graded by it."""
     if isinstance(dataset, FeatureTable):
         return replace(dataset, loss_matrix=losses.matrix)
@@ -133,14 +133,14 @@ def with_losses(dataset: Dataset, losses: Losses) -> Dataset:
     return replace(dataset, loss_matrix=losses.matrix, loss_scale=losses.scale, quality=1.0 - np.column_stack(columns))
 
 
-def lower_bound(kept: float, rows: float, error: float) -> float:
+def clopper_pearson_lower(kept: float, rows: float, error: float) -> float:
     """Return the lower bound of a share at a one-sided error, by Clopper and Pearson.
 
     Args:
         kept: successes, which may be a fraction.
         rows: trials.
 
-    >>> round(lower_bound(93, 93, 0.05 / 6), 4), lower_bound(0, 9, 0.05)
+    >>> round(clopper_pearson_lower(93, 93, 0.05 / 6), 4), clopper_pearson_lower(0, 9, 0.05)
     (0.9498, 0.0)
     """
     return 0.0 if kept <= 0 else float(betaincinv(kept, rows - kept + 1, error))
@@ -180,7 +180,7 @@ def _raise_losses(dataset: Dataset, wanted: Sequence[_Guarantee], factors: Seque
 
 def _test(
     kind: AnyKind,
-    fitted: Fitted[Plan],
+    fitted: FitResult[Plan],
     held: Dataset,
     wanted: Sequence[_Guarantee],
     factors: Sequence[float],
@@ -188,11 +188,11 @@ def _test(
 ) -> Iterator[KeptGuarantee]:
     limits = {} if fitted.savings is None else fitted.savings.query
     query = kind.evaluation.model_validate({**limits, "items": [{}]})
-    found = kind.evaluate(fitted.plan, query, complete_items(held))
+    found = kind.evaluate(fitted.plan, query, items_from_dataset(held))
     for one, factor in zip(wanted, factors, strict=True):
         own = one.select_rows(held.labels)
         share, rows = float(one.has_kept(found)[own].mean()), effective_rows(held.item_codes[own])
-        bound = lower_bound(share * rows, rows, error)
+        bound = clopper_pearson_lower(share * rows, rows, error)
         shown = (share, bound) if one.limit == "min_recall" else (1 - share, 1 - bound)
         yield KeptGuarantee(
             limit=one.limit,

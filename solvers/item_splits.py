@@ -1,7 +1,7 @@
 """Grouped splits, cross-validation folds, and bootstrap samples: rows of the same item stay together.
 
-A row that repeats an item of the training rows cannot serve as a holdout row. So every split assigns whole items, and
-standard errors are from a jackknife over items (``standard_error_of_mean``). If no item repeats, these are the ordinary
+A row that repeats an item of the training rows cannot serve as a holdout row. So every split assigns whole items.
+Standard errors are from a jackknife over items (``standard_error_of_mean``). If no item repeats, these are the ordinary
 splits and errors.
 """
 
@@ -15,7 +15,7 @@ from models.arrays import Floats, Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ItemRows:
+class GroupedRows:
     """The g items of n rows.
 
     Attributes:
@@ -29,10 +29,13 @@ class ItemRows:
     sizes: Int64s
 
     @classmethod
-    def from_codes(cls, items: Int64s) -> "ItemRows":
-        """Number items by their first row. items: (n,), equal for rows of one item. O(n log n).
+    def from_codes(cls, items: Int64s) -> "GroupedRows":
+        """Number items by their first row. O(n log n).
 
-        >>> ItemRows.from_codes(np.array([7, 3, 7])).place.tolist()
+        items: (n,), equal for rows of one item.
+
+
+        >>> GroupedRows.from_codes(np.array([7, 3, 7])).place.tolist()
         [0, 1, 0]
         """
         _, first, place, sizes = np.unique(items, return_index=True, return_inverse=True, return_counts=True)
@@ -57,14 +60,14 @@ def split_rows(items: Int64s, cuts: Sequence[int], rng: np.random.Generator) -> 
 
     Args:
         items: (n,), codes.
-        cuts: numbers of rows after which parts end, if all items have equally many rows; each part gets the
-            corresponding share of the items.
+        cuts: numbers of rows after which parts end. They are converted to shares of the items, so they are exact only
+            if all items have equally many rows.
     Complexity: O(n log n).
 
     >>> [len(part) for part in split_rows(np.arange(10), [5, 7], np.random.default_rng(0))]
     [5, 2, 3]
     """
-    grouped = ItemRows.from_codes(items)
+    grouped = GroupedRows.from_codes(items)
     g = len(grouped.first)
     ends = [round(cut * g / len(items)) for cut in cuts]
     part = np.empty(g, dtype=np.int64)
@@ -72,14 +75,14 @@ def split_rows(items: Int64s, cuts: Sequence[int], rng: np.random.Generator) -> 
     return [np.flatnonzero(part[grouped.place] == number) for number in range(len(cuts) + 1)]
 
 
-def fold_rows(items: Int64s, folds: int, rng: np.random.Generator) -> Int64s:
+def assign_group_folds(items: Int64s, folds: int, rng: np.random.Generator) -> Int64s:
     """Assign rows to random cross-validation folds of whole items, (n,)."""
-    grouped = ItemRows.from_codes(items)
+    grouped = GroupedRows.from_codes(items)
     return np.asarray((rng.permutation(len(grouped.first)) % folds)[grouped.place], dtype=np.int64)
 
 
-def rarest_label_of_items(grouped: ItemRows, labels: Int32s) -> Int32s:
-    """Return the rarest label of each item's rows, (g,), for stratified splits."""
+def stratify_labels_by_item(grouped: GroupedRows, labels: Int32s) -> Int32s:
+    """Return the rarest label among each item's rows, (g,), for stratified splits."""
     commonness = np.argsort(np.argsort(-np.bincount(labels), kind="stable"))
     order = np.lexsort((-commonness[labels], grouped.place))
     starts = np.cumsum(grouped.sizes) - grouped.sizes
@@ -94,19 +97,19 @@ def effective_rows(items: Int64s) -> int:
     >>> effective_rows(np.arange(6)), effective_rows(np.array([0, 0, 1, 1, 2, 2]))
     (6, 3)
     """
-    sizes = ItemRows.from_codes(items).sizes.astype(np.float64)
+    sizes = GroupedRows.from_codes(items).sizes.astype(np.float64)
     return ceil(float(sizes.sum() ** 2 / (sizes**2).sum()))
 
 
-def resampled_counts(items: Int64s, samples: int, rng: np.random.Generator) -> Int64s:
+def bootstrap_counts(items: Int64s, samples: int, rng: np.random.Generator) -> Int64s:
     """Draw bootstrap samples of items; return the count of each row, (samples, n)."""
-    grouped = ItemRows.from_codes(items)
+    grouped = GroupedRows.from_codes(items)
     g = len(grouped.first)
     drawn = rng.multinomial(g, np.full(g, 1 / g), size=samples)
     return np.asarray(drawn[:, grouped.place] if grouped.repeats else drawn)
 
 
-def resampled_shares(items: Int64s, samples: int, rng: np.random.Generator) -> Floats:
+def bootstrap_shares(items: Int64s, samples: int, rng: np.random.Generator) -> Floats:
     """Draw bootstrap samples of items; return the share of each row, (samples, n), summing to 1."""
-    counts = resampled_counts(items, samples, rng)
+    counts = bootstrap_counts(items, samples, rng)
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))

@@ -1,12 +1,12 @@
 """Just-in-time compilation of kernels: numba's ``njit``, typed, with a disk cache that tolerates faults.
 
-A kernel is a flat module of functions under ``@compile_kernel``. Its caller imports it at the first call, so servers
-and the command line start without numba. Only entry points use ``compile_kernel(cache=True)``; their machine code
-includes that of the other functions.
+A kernel is a module of functions decorated with ``@compile_kernel``. Its caller imports it at the first call, so
+servers and the command line start without numba. Only entry points use ``compile_kernel(cache=True)``; their machine
+code includes that of the other functions.
 
-The cache contains code, so write access to it must be restricted. It is in ``NUMBA_CACHE_DIR`` if set, else next to the
-module, where write access already permits changing the module. Numba's other choices, such as user folders, are not
-used. If no cache folder is writable, every process compiles the kernels.
+The cache contains code, so write access to it must be restricted. The cache is in ``NUMBA_CACHE_DIR`` if set, else next
+to the module. Write access to that folder already permits changing the module. Numba's other choices, such as user
+folders, are not used. If no cache folder is writable, every process compiles the kernels.
 """
 
 import os
@@ -26,7 +26,10 @@ _plain = ContextVar("_plain", default=False)
 
 
 def compile_kernel(*, cache: bool = False, **options: Any) -> Callable[[F], F]:
-    """Compile a function at its first call; cache: keep machine code on disk; other options are numba's."""
+    """Compile a function at its first call.
+
+    cache: whether to keep machine code on disk. Other options are numba's.
+    """
 
     def decorate(function: F) -> F:
         if _plain.get():
@@ -43,7 +46,10 @@ def compile_kernel(*, cache: bool = False, **options: Any) -> Callable[[F], F]:
 
 @once
 def python_kernel(name: str) -> ModuleType:
-    """Load a kernel's module as plain Python, for inputs too small to load numba, and for tests of compilation."""
+    """Load a kernel's module as plain Python.
+
+    Used for inputs so small that loading numba takes longer, and for tests of compilation.
+    """
     spec = find_spec(name)
     assert spec
     assert spec.loader
@@ -67,7 +73,7 @@ def _enable_cache(compiled: Any) -> None:
 
 
 class _FaultTolerantCache:
-    """Numba's cache of one function; a full disk or a damaged file does not fail the call."""
+    """Numba's cache of one function; a full disk or a damaged file does not make the call fail."""
 
     def __init__(self, kept: Any) -> None:
         self._kept = kept

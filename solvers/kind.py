@@ -7,9 +7,9 @@ A kind fits a plan offline, and the plan decides at request time. Code outside o
 use case           methods it calls
 =================  ==================================================================================
 build              ``check``, ``fit``
-look-up            ``decide``, ``estimate_outcome``, ``judged_on``
+look-up            ``decide``, ``estimate_outcome``, ``evidence_rows``
 evaluation, curve  ``item_columns``, ``evaluate``; ``curve``, ``baselines``
-run, chat, batch   ``make_run_query``, ``refuse_infeasible``, ``start_run``; ``assigner`` for whole batches
+run, chat, batch   ``make_run_query``, ``check_feasibility``, ``start_run``; ``assigner`` for whole batches
 advice ``trials``, ``replay_settings``
 =================  ==================================================================================
 """
@@ -28,8 +28,8 @@ from models.evaluation import HasCompleteItems
 from models.feedback import Expectations
 from models.limits import resolve_budget
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, Plan
-from solvers.evaluation import Columns, CompleteItems, Evaluated
+from solvers.base import IN_PROCESS, BuildContext, FitResult, ModelRunner, Plan
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes
 from solvers.running import Runner
 from solvers.savings import SettingReplay
 
@@ -48,8 +48,8 @@ class RunContext:
         unit_seconds: seconds per unit of the plan's costs; None if costs are not times.
         unavailable: names that must not be called.
         models: runner of learned models.
-        assigned: classifier assigned by a batch; replacements cost no more. None: decide.
-        irreplaceable: classifiers that must not replace another one.
+        assigned: classifier assigned by a batch; replacements cost no more. None: the plan decides.
+        irreplaceable: classifiers that must not be called instead of another one.
     """
 
     remaining_seconds: float
@@ -62,13 +62,13 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run whose first decision is made.
+    """A run whose first decision has been made.
 
     Attributes:
         decision: decision for the item.
         runner: yields the calls to make.
         planned_costs: expected cost of a call, by name.
-        is_slow: whether a step is too slow for an event loop.
+        is_slow: whether a step takes too long to run in an event loop.
     """
 
     decision: Value
@@ -96,9 +96,9 @@ class BatchAssigner(Protocol[P_contra]):
     """Assigns classifiers to all items of a batch within its budget."""
 
     def options(self, limits: RunLimits, single: Any) -> Any:
-        """Return the batch's options from the limits of its items and the query of a single item."""
+        """Return the batch's options, from the limits of its items and the query of a single item."""
 
-    def refuse_infeasible(self, plan: P_contra, count: int, options: Any) -> None:
+    def check_feasibility(self, plan: P_contra, count: int, options: Any) -> None:
         """Raise Infeasible or InvalidRequest for limits that a batch of ``count`` items cannot keep."""
 
     def estimate(self, plan: P_contra, vectors: Floats) -> tuple[Floats, Floats | None]:
@@ -160,7 +160,7 @@ class ArtifactKind(Protocol[P, Q]):
         """Raise InvalidRequest for a dataset or options that cannot be built."""
         return None
 
-    def fit(self, dataset: Any, options: Any, rng: np.random.Generator, run: BuildContext) -> Fitted[P]:
+    def fit(self, dataset: Any, options: Any, rng: np.random.Generator, run: BuildContext) -> FitResult[P]:
         """Fit a plan; equal dataset, options, and seed give an identical plan, bit for bit."""
         ...
 
@@ -168,24 +168,25 @@ class ArtifactKind(Protocol[P, Q]):
         """Return outcomes of a plan on unseen rows, over its range of settings."""
         ...
 
-    def called_names(self, plan: P) -> tuple[str, ...]:
+    def list_called_names(self, plan: P) -> tuple[str, ...]:
         """Return the names of classifiers, sensors, or features that runs may call."""
         ...
 
-    def answering_names(self, plan: P) -> tuple[str, ...]:
+    def list_answering_names(self, plan: P) -> tuple[str, ...]:
         """Return the classifiers that may answer a run; none if a learned model answers."""
-        return self.called_names(plan)
+        return self.list_called_names(plan)
 
-    def decides_quickly(self, plan: P, query: Q) -> bool:
-        """Return whether a decision is fast enough for an event loop: well under a millisecond."""
+    def is_fast_decision(self, plan: P, query: Q) -> bool:
+        """Return whether a decision takes well under a millisecond, so that an event loop may make it."""
         return True
 
     def decide(
         self, plan: P, query: Q, unavailable: Collection[str] = (), models: ModelRunner = IN_PROCESS
     ) -> tuple[Q, Value]:
-        """Decide without unavailable classifiers; return the query that was decided, and the decision.
+        """Decide without unavailable classifiers; return the query used and the decision.
 
-        If the limits cannot be kept without them, decide with all classifiers. Raises Infeasible or InvalidRequest.
+        If the limits cannot be kept without the unavailable classifiers, decide with all classifiers. Raises Infeasible
+        or InvalidRequest.
         """
         if unavailable:
             names = dict.fromkeys((*getattr(query, "excluded", ()), *unavailable))
@@ -196,15 +197,18 @@ class ArtifactKind(Protocol[P, Q]):
                 pass
         return query, plan.decide(query)
 
-    def keepable_limits(self, plan: P, limits: dict[str, Any], unavailable: Collection[str]) -> dict[str, Any]:
-        """Return the default limits, raised so that they can be kept without unavailable classifiers."""
+    def raise_limits_to_feasible(self, plan: P, limits: dict[str, Any], unavailable: Collection[str]) -> dict[str, Any]:
+        """Return the default limits, raised if needed so that available classifiers can keep them."""
         return limits
 
     def highest_cost(self, plan: P, query: Any) -> float:
-        """Return the item cost of the most expensive classifier, or of all features; budgets in percent refer to it."""
+        """Return the item cost of the most expensive classifier, or of all features.
+
+        Budgets in percent are relative to it.
+        """
         ...
 
-    def with_number(self, plan: P, query: V) -> V:
+    def resolve_percent_budget(self, plan: P, query: V) -> V:
         """Return a query with its percent budget resolved to a number."""
         budget = getattr(query, "budget", None)
         if not isinstance(budget, str):
@@ -215,7 +219,9 @@ class ArtifactKind(Protocol[P, Q]):
         """Return the columns of complete items, by feature or classifier."""
         ...
 
-    def evaluate(self, plan: P, limits: Any, items: CompleteItems, models: ModelRunner = IN_PROCESS) -> Evaluated:
+    def evaluate(
+        self, plan: P, limits: Any, items: CompleteItems, models: ModelRunner = IN_PROCESS
+    ) -> EvaluationOutcomes:
         """Evaluate complete items, with the decisions of runs.
 
         Raises Infeasible for limits that cannot be kept, InvalidRequest for incomplete items.
@@ -234,15 +240,15 @@ class ArtifactKind(Protocol[P, Q]):
         """Return the expected outcome of items with this decision."""
         ...
 
-    def judged_on(self, summary: Mapping[str, Any]) -> int:
+    def count_evidence_rows(self, summary: Mapping[str, Any]) -> int:
         """Return the number of independent rows behind the expectations; 0 if unknown."""
         ...
 
     def is_mean(self, decision: Any) -> bool:
-        """Return whether the expectations of a decision are means over items instead of estimates for the item."""
+        """Return whether a decision's expectations are means over items, not estimates for the item."""
         return True
 
-    def meaningless_limits(self, plan: P) -> frozenset[str]:
+    def unsupported_limits(self, plan: P) -> frozenset[str]:
         """Return query limits that a plan does not support, such as a deadline without known times."""
         return frozenset()
 
@@ -259,15 +265,21 @@ class ArtifactKind(Protocol[P, Q]):
         return ""
 
     def make_run_query(self, plan: P, item: RunItem, limits: RunLimits) -> Q:
-        """Return the query of a run's item, whose embedding may be missing; raises InvalidRequest."""
+        """Return the query of a run's item; raises InvalidRequest.
+
+        The item's embedding may be missing.
+        """
         ...
 
     def with_call_costs(self, plan: P, query: Q, costs: Mapping[str, float]) -> Q:
-        """Return a run's query with the expected cost of each classifier's call; unchanged if they are not used."""
+        """Return a run's query with the expected cost of each classifier's call.
+
+        The query is unchanged if the kind does not use call costs.
+        """
         return query
 
-    def refuse_infeasible(self, plan: P, query: Q) -> None:
-        """Raise Infeasible or InvalidRequest before paying for an item's embedding."""
+    def check_feasibility(self, plan: P, query: Q) -> None:
+        """Raise Infeasible or InvalidRequest before the item's embedding is paid for."""
         return None
 
     def mean_costs(self, plan: P) -> Mapping[str, float]:

@@ -1,4 +1,7 @@
-"""Detects labels that differ only in case or spaces: usually spellings of one class that count as different classes."""
+"""Detects labels that differ only in case or spaces.
+
+These are usually spellings of one class that count as different classes.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,8 +16,11 @@ MAX_SHOWN = 3
 """Spellings that the message lists; of more the number."""
 
 
-def warn_of_label_spellings(dataset: Dataset) -> Iterator[DataWarning]:
-    """Yield a warning if labels or answers have several spellings of a class; O(n m) for n rows and m classifiers."""
+def list_spelling_warnings(dataset: Dataset) -> Iterator[DataWarning]:
+    """Yield a warning if labels or answers contain several spellings of a class.
+
+    Complexity: O(n m) for n rows and m classifiers.
+    """
     usual = _usual_spellings(dataset.classes, dataset.labels)
     other = np.array([usual[place] != place for place in range(len(dataset.classes))], dtype=bool)
     if not other.any():
@@ -31,7 +37,7 @@ def warn_of_label_spellings(dataset: Dataset) -> Iterator[DataWarning]:
 
 
 def _usual_spellings(classes: tuple[str, ...], labels: Int32s) -> list[int]:
-    """Return for each class the most frequent true class of the same spelling but for case and spaces."""
+    """Return for each class the most frequent true class that differs only in case and spaces."""
     groups: dict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(classes):
         groups[" ".join(name.split()).casefold()].append(place)
@@ -45,7 +51,7 @@ def _usual_spellings(classes: tuple[str, ...], labels: Int32s) -> list[int]:
 
 
 def _label_columns(dataset: Dataset) -> dict[str, Int32s]:
-    """Return the codes of the labels, and of the answers of each classifier."""
+    """Return the codes of true labels and of each classifier's answers, by name."""
     columns = {"the label": dataset.labels}
     if isinstance(dataset, Trace):
         names = (one.name for one in dataset.spec.classifiers)
@@ -54,6 +60,6 @@ def _label_columns(dataset: Dataset) -> dict[str, Int32s]:
 
 
 def _mark_classes(codes: Int32s, other: Bools) -> Bools:
-    """Return which rows have a class of an unusual spelling."""
+    """Return which rows have an unusually spelled class."""
     marked: Bools = (codes >= 0) & (codes < len(other)) & other[np.clip(codes, 0, len(other) - 1)]
     return marked

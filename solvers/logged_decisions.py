@@ -1,4 +1,4 @@
-"""Decisions of an artifact's version in the rows of a dataset, as a decision rule for off-policy evaluation."""
+"""Decisions of an artifact's version on the rows of a dataset, for off-policy evaluation."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,8 +13,8 @@ from solvers.kind import AnyKind
 from solvers.off_policy import DecisionRule
 
 
-def refuse_other_dataset(kind: AnyKind, plan: Plan, dataset: Dataset, unit: str) -> None:
-    """Raise InvalidRequest for a dataset on which a plan cannot decide, or that has another unit.
+def require_compatible_dataset(kind: AnyKind, plan: Plan, dataset: Dataset, unit: str) -> None:
+    """Raise InvalidRequest for a dataset on which a plan cannot decide, or whose unit differs.
 
     Args:
         unit: the unit of the plan's costs.
@@ -48,7 +48,7 @@ def make_rule(dataset: Dataset, items: Sequence[EvaluatedItem], fixed_cost: floa
     """Return the rule of a version from its outcomes on the rows of a dataset.
 
     Args:
-        items: one per row, from ``complete_items``.
+        items: one per row, from ``items_from_dataset``.
         fixed_cost: cost of each item in addition to calls; the items' costs include it.
     Raises:
         InvalidRequest: the dataset has no true labels.
@@ -68,7 +68,10 @@ def make_rule(dataset: Dataset, items: Sequence[EvaluatedItem], fixed_cost: floa
 
 
 def _read_paths(dataset: Dataset, items: Sequence[EvaluatedItem]) -> tuple[Bools, Bools]:
-    """Return the calls up to the first one that was not logged, (n, m), and whether all were logged, (n,)."""
+    """Return the calls up to the first call that was not logged, (n, m).
+
+    Also return whether all calls were logged, (n,).
+    """
     n, supported = len(items), np.ones(len(items), dtype=np.bool_)
     if not isinstance(dataset, Trace):
         return np.zeros((n, 0), dtype=np.bool_), supported
@@ -85,7 +88,10 @@ def _read_paths(dataset: Dataset, items: Sequence[EvaluatedItem]) -> tuple[Bools
 
 
 def _read_quality(dataset: Dataset, items: Sequence[EvaluatedItem]) -> Floats:
-    """Return the quality of each answer, (n,): that of the answering classifier, else by the true label or the loss."""
+    """Return the quality of each answer, (n,).
+
+    It is the answering classifier's quality, else follows from the true label or the loss.
+    """
     if isinstance(dataset, Trace) and items[0].classifier is not None:
         whole = dataset.with_reject()
         places = {each.name: j for j, each in enumerate(whole.spec.classifiers)}
@@ -97,7 +103,9 @@ def _read_quality(dataset: Dataset, items: Sequence[EvaluatedItem]) -> Floats:
 
 
 def find_logged_choices(trace: Trace) -> Int64s | None:
-    """Return the classifier whose answer each logged row used, (n,); None if it is not known for all rows.
+    """Return the classifier whose answer each logged row used, (n,).
+
+    Return None if it is not known for all rows.
 
     It is the only classifier that was called, or the only one that was called with a propensity of 1.
     """
@@ -109,14 +117,14 @@ def find_logged_choices(trace: Trace) -> Int64s | None:
     return used.argmax(axis=1) if (used.sum(axis=1) == 1).all() else None
 
 
-def share_by_name(names: Sequence[Iterable[str]], weights: Floats) -> dict[str, float]:
+def sum_weights_by_name(names: Sequence[Iterable[str]], weights: Floats) -> dict[str, float]:
     """Return the weighted share of rows that have each name.
 
     Args:
         names: the names of each of n rows.
         weights: (n,), with a sum above 0.
 
-    >>> share_by_name([("a",), ("a", "b")], np.array([3.0, 1.0]))
+    >>> sum_weights_by_name([("a",), ("a", "b")], np.array([3.0, 1.0]))
     {'a': 1.0, 'b': 0.25}
     """
     sums: dict[str, float] = {}

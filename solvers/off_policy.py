@@ -1,17 +1,17 @@
 """Off-policy evaluation: estimates the cost and accuracy that another version would have had on logged rows.
 
-A decision rule calls classifiers in each row. A row supports the rule if all calls that the rule makes were logged; its
-outcome is then known. If all rows support the rule, the outcomes are replayed. Otherwise, a row that supports it
-represents 1 / e rows, where e is its joint propensity: the probability that all calls of the path were logged. There
-are two estimates:
+A decision rule calls classifiers in each row. A row supports the rule if all calls that the rule makes were logged. The
+outcome of the rule is then known. If all rows support the rule, the outcomes are replayed. Otherwise, each supporting
+row represents 1 / e rows. Here e is the joint propensity of the row: the probability that all calls of its path were
+logged. There are two estimates:
 
 - self-normalized inverse propensity score (SNIPS): the weighted mean of the known outcomes
-- doubly robust (DR): a cross-fitted prediction in all rows, corrected by the weighted errors of the predictions
+- doubly robust (DR): a cross-fitted prediction for all rows, corrected by the weighted errors of the predictions
 
 Both assume that the logging of a call depends only on the embedding and, if propensities are recorded, on facts that
 were known before the call. Each recorded propensity is conditional on the earlier calls of its row, so the joint
-propensity is their product. If one random draw decides on all calls, the joint propensity is the smallest one: for
-example, if all other classifiers are explored at once or not at all (``joint_propensity`` of the trace's spec).
+propensity is their product. If a single random draw decides on all calls, the joint propensity is the smallest of them.
+An example is exploration of either all other classifiers or none (``joint_propensity`` of the trace's spec).
 
 Source: Swaminathan, Joachims, *The self-normalized estimator for counterfactual learning*, 2015; Dudík, Langford, Li,
 *Doubly robust policy evaluation and learning*, 2011; Robins, *A new approach to causal inference*, 1986 (sequences of
@@ -46,10 +46,10 @@ class DecisionRule:
     """The calls, answers, and costs of a version, or of a baseline, in n logged rows.
 
     Attributes:
-        paths: (n, m), the calls that it makes; after a call that was not logged, further calls are unknown.
-        supported: (n,), whether all of its calls were logged.
-        quality: (n,), quality of its answers from 0 to 1; NaN if the row does not support it.
-        costs: (n,), cost of its calls, at least 0; NaN if the row does not support it.
+        paths: (n, m), calls of the rule; calls after one that was not logged are unknown.
+        supported: (n,), whether all calls of the rule were logged.
+        quality: (n,), quality of the answers from 0 to 1; NaN if the row does not support the rule.
+        costs: (n,), cost of the calls, at least 0; NaN if the row does not support the rule.
         fixed_cost: additional cost of each row, for example of the embedding.
     """
 
@@ -67,10 +67,10 @@ class DecisionRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleScores:
-    """Values of each row, whose means estimate the quality and cost of a rule.
+    """Values per row whose means estimate the quality and the cost of a rule.
 
     Attributes:
-        quality: (n,), doubly robust values of the quality; known values if they are replayed.
+        quality: (n,), doubly robust values of the quality; known values if outcomes are replayed.
         costs: (n,), the same for costs.
         weights: (n,), inverse joint propensities of supported rows, else 0; 1 if outcomes are replayed.
         is_replayed: whether all rows support the rule.
@@ -91,8 +91,11 @@ class Estimate:
     effective_rows: float
 
 
-def call_one(trace: Trace, chosen: Int64s) -> DecisionRule:
-    """Return the rule that calls one classifier per row. chosen: (n,), index of the classifier."""
+def make_single_call_rule(trace: Trace, chosen: Int64s) -> DecisionRule:
+    """Return the rule that calls one classifier per row.
+
+    chosen: (n,), index of the classifier.
+    """
     rows = np.arange(trace.rows)
     paths = np.zeros((trace.rows, len(trace.spec.classifiers)), dtype=np.bool_)
     paths[rows, chosen] = True
@@ -107,7 +110,7 @@ def joint_propensities(trace: Trace, rules: Sequence[DecisionRule], estimator: C
     It is undefined in rows that do not support the rule.
 
     If all calls of a path have recorded propensities, these are used. For other rows, the probability that all
-    classifiers of the path are called is estimated from the embedding, for each set of classifiers.
+    classifiers of the path are called is estimated from the embedding.
     """
     joints = [recorded_propensities(trace, rule.paths) for rule in rules]
     unknown = [rule.supported & np.isnan(joint) for rule, joint in zip(rules, joints, strict=True)]
@@ -125,8 +128,8 @@ def joint_propensities(trace: Trace, rules: Sequence[DecisionRule], estimator: C
 def score_rules(dataset: Dataset, rules: Sequence[DecisionRule], seed: int = 0) -> list[RuleScores]:
     """Return the scores of rules on logged rows; scores are NaN for rules without support.
 
-    If a rule makes one call in each row, its outcomes are predicted by the rules that always call one classifier, if
-    ``rules`` has these.
+    If ``rules`` contains the rules that always call one classifier, they predict the outcomes of rules with one call
+    per row.
 
     Complexity: that of a regression per fold, rule, and set of classifiers whose propensities are unknown.
     """
@@ -159,9 +162,11 @@ def _makes_one_call(rule: DecisionRule) -> bool:
 
 
 def _columns(paths: Bools, own: int, always: dict[int, int]) -> Int64s:
-    """Return for each row the column that predicts it, (n,): that of its call if each row has one, else its own.
+    """Return for each row the column of predictions to use, (n,).
 
-    Where rows may have several, the column must not depend on the path, which depends on the outcomes of calls.
+    If each row has a single call, it is the column of that call. Otherwise it is the rule's own column.
+
+    With several calls, the path depends on the outcomes of calls. So the column must not depend on the path.
     """
     columns = np.full(len(paths), own)
     if (paths.sum(axis=1) == 1).all():
@@ -185,7 +190,9 @@ def _correct(rule: DecisionRule, joint: Floats, quality: Floats, costs: Floats) 
 
 
 def measure_overlap(rule: DecisionRule, scores: RuleScores, items: Int64s) -> Overlap:
-    """Return the support of rows for a rule. items: (n,), equal for rows of one item.
+    """Return how well the rows support a rule.
+
+    items: (n,), equal for rows of one item.
 
     The support is sufficient if at least 30 items support the rule, the effective sample size is at least 30, and the
     weighted rows represent at least 95 % of all rows, apart from random deviations.
@@ -209,7 +216,10 @@ def estimate_mean(values: Floats, weights: Floats, items: Int64s, *, is_share: b
 
 
 def estimate_snips(known: Floats, weights: Floats, items: Int64s, *, is_share: bool) -> Estimate:
-    """Return the self-normalized estimate of known outcomes, (n,), NaN where unknown, with weights, (n,)."""
+    """Return the self-normalized estimate from known outcomes, (n,), and weights, (n,).
+
+    Unknown outcomes are NaN.
+    """
     effective = effective_sample_size(weights, items)
     shares = weights / weights.mean()
     filled = np.where(weights > 0, known, 0.0)
@@ -219,10 +229,11 @@ def estimate_snips(known: Floats, weights: Floats, items: Int64s, *, is_share: b
 
 
 def _estimate(value: float, error: float, effective: float, *, is_share: bool) -> Estimate:
-    """Return an estimate with a t interval, or with Wilson's for shares.
+    """Return an estimate with a t interval, or with Wilson's interval for shares.
 
-    Wilson's interval has as many trials as would give the standard error (Korn, Graubard, 1998): near 0 and 1, shares
-    are skewed. The error counts half a wrong answer more, of mean weight, since few rows may have large weights.
+    Shares near 0 and 1 are skewed, so Wilson's interval is used. Its number of trials is the one that gives the
+    standard error (Korn, Graubard, 1998). Half a wrong answer of mean weight is added to the error, because few rows
+    may have large weights.
     """
     quantile = t_quantile(effective)
     if not is_share:
@@ -234,7 +245,9 @@ def _estimate(value: float, error: float, effective: float, *, is_share: bool) -
 
 
 def t_quantile(effective: float) -> float:
-    """Return the two-sided 95 % quantile of Student's t for an effective sample size, within 0.01 from 10 on.
+    """Return the two-sided 95 % quantile of Student's t for an effective sample size.
+
+    The error is at most 0.01 for sizes of 10 or more.
 
     >>> round(t_quantile(31.0), 2), round(t_quantile(1e9), 2)
     (2.04, 1.96)
@@ -248,7 +261,7 @@ def estimate_difference(
     """Return the mean difference of paired scores, (n,) each, and its 95 % t interval.
 
     Args:
-        effective: the smaller one of the effective sample sizes.
+        effective: the smaller effective sample size of the two.
     """
     off = values - others
     value, error = float(off.mean()), t_quantile(effective) * float(standard_error_of_mean(off, items))

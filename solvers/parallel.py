@@ -14,7 +14,7 @@ ReportDone = Callable[[int], None]
 def run_parallel(jobs: Iterable[Callable[[], R]], report: ReportDone | None = None) -> Iterator[R]:
     """Run jobs and yield their results in order; jobs are created lazily.
 
-    report: called with the number of finished jobs, before each chunk and at the end; may raise to stop.
+    ``report`` receives the number of finished jobs, before each chunk and at the end. It may raise to stop.
     """
     import joblib
 
@@ -33,7 +33,10 @@ def run_parallel(jobs: Iterable[Callable[[], R]], report: ReportDone | None = No
 
 
 def _run_sequentially(jobs: Iterable[Callable[[], R]], report: ReportDone) -> Iterator[R]:
-    """Limit threads for the first job, which may load libraries, then once for all others, to save time."""
+    """Run jobs one by one, with limited threads.
+
+    The limit is set for the first job, which may load libraries, and then once for all others.
+    """
     done = 0
     with ExitStack() as stack:
         for job in jobs:

@@ -1,10 +1,10 @@
 """Estimates for partial traces, in which not every classifier was called for every item.
 
 The choice of the called classifiers usually depends on the item, so means over the calls of a classifier are biased.
-Instead, every row has a doubly robust value: the prediction of a regression on the embedding; in rows with a call, the
-error of this prediction, divided by the propensity of the call, is added. Its mean over any rows is unbiased if the
-regression or the propensities are correct, and calls depend on nothing but the embedding. Regressions and propensities
-are cross-fitted: no row is predicted by a regression that was fitted to this row.
+Instead, every row has a doubly robust value: the prediction of a regression on the embedding. In rows with a call, the
+error of this prediction, divided by the propensity of the call, is added. The mean of these values over any rows is
+unbiased if two conditions hold. The regression or the propensities are correct, and calls depend only on the embedding.
+Regressions and propensities are cross-fitted: no row is predicted by a regression that was fitted to this row.
 
 Source: Dudík, Langford, Li, *Doubly robust policy evaluation and learning*, 2011; Chernozhukov et al.,
 *Double/debiased machine learning*, 2018.
@@ -19,12 +19,12 @@ from models import Dataset, DatasetFacts, Fault, InvalidRequest, Trace, apply_we
 from models.arrays import Bools, Floats, Int64s, Singles
 from models.data_warning import DataWarning
 from models.weights import repeat_rows
-from solvers.base import refuse_few_complete_rows
-from solvers.item_splits import fold_rows
+from solvers.base import require_min_complete_rows
+from solvers.item_splits import assign_group_folds
 from solvers.portfolio.learned.embedding import ReducedEmbedding
 from solvers.portfolio.learned.regressions import fit_regression, predict_success
 from solvers.savings import Replay, SettingReplay
-from solvers.statistics import Z_95, effective_sample_size, stable_mean, standard_error_of_mean
+from solvers.statistics import Z_95, compute_stable_mean, effective_sample_size, standard_error_of_mean
 
 FOLDS = 5
 KINDS, FAST_KINDS = ("kernel", "logistic"), ("logistic",)
@@ -38,7 +38,7 @@ MIN_CALLS = 30
 
 
 def prepare_rows(dataset: Dataset, seed: int, *, takes_partial: bool) -> Dataset:
-    """Return the rows to learn from: repeated by their weights, and without missing calls.
+    """Return the rows to learn from, repeated by their weights and without missing calls.
 
     Args:
         takes_partial: whether values of missing calls are estimated; otherwise, only rows in which all classifiers were
@@ -48,25 +48,25 @@ def prepare_rows(dataset: Dataset, seed: int, *, takes_partial: bool) -> Dataset
     """
     dataset = apply_weights(dataset)
     if takes_partial or not (isinstance(dataset, Trace) and dataset.is_partial):
-        return estimate_uncalled(dataset, seed)
+        return impute_uncalled(dataset, seed)
     return take_complete_rows(dataset, seed)
 
 
-def estimate_uncalled(dataset: Dataset, seed: int) -> Dataset:
-    """Return a partial trace with doubly robust quality, costs, and resources of all classifiers in all rows.
+def impute_uncalled(dataset: Dataset, seed: int) -> Dataset:
+    """Return a partial trace with estimated outcomes of all classifiers in all rows.
 
-    Other datasets are returned as they are. Values of single rows may be below 0 or above 1; only their means are
-    estimates. ``observed`` has the quality of calls.
+    Quality, costs, and resources are doubly robust values. Values of single rows may be below 0 or above 1; only their
+    means are estimates. ``observed`` has the quality of calls. Other datasets are returned unchanged.
 
     Raises:
         InvalidRequest: a classifier was called for fewer than 30 items, or has a small propensity for too many rows.
     """
     if not (isinstance(dataset, Trace) and dataset.is_partial):
         return dataset
-    refuse_few_calls(dataset)
+    require_min_calls(dataset)
     estimator = CrossFittedRegressions.from_trace(dataset, seed, KINDS)
     propensities = estimate_propensities(dataset, estimator)
-    refuse_small_overlap(dataset, propensities)
+    require_propensity_overlap(dataset, propensities)
     resources = dataset.resources
     if resources.size:
         each = [estimator.correct_errors(resources[:, :, r], propensities) for r in range(resources.shape[2])]
@@ -83,7 +83,10 @@ def estimate_uncalled(dataset: Dataset, seed: int) -> Dataset:
 
 @dataclass(frozen=True, slots=True)
 class ClassifierMeans:
-    """Means of each of m classifiers over all rows; effective calls are None if calls are too few to estimate means."""
+    """Means of each of m classifiers over all rows.
+
+    Effective calls are None if there are too few calls to estimate means.
+    """
 
     accuracies: list[float]
     costs: list[float]
@@ -93,18 +96,18 @@ class ClassifierMeans:
 def measure_classifiers(trace: Trace) -> ClassifierMeans:
     """Return mean quality, mean cost, and effective calls of each classifier, weighted by inverse propensities.
 
-    If there are too few calls for an estimate over all rows, the means over the calls are returned.
+    If there are too few calls to estimate means over all rows, the means over the calls are returned.
     """
     count = len(trace.spec.classifiers)
     if not trace.is_partial:
-        costs = [stable_mean(column) for column in trace.costs.T]
+        costs = [compute_stable_mean(column) for column in trace.costs.T]
         return ClassifierMeans(trace.quality.mean(axis=0).tolist(), costs, [float(trace.rows)] * count)
     try:
-        refuse_few_calls(trace)
+        require_min_calls(trace)
         propensities = estimate_propensities(trace, CrossFittedRegressions.from_trace(trace, 0, FAST_KINDS))
-        refuse_small_overlap(trace, propensities)
+        require_propensity_overlap(trace, propensities)
     except InvalidRequest:
-        costs = [stable_mean(column[~np.isnan(column)]) for column in trace.costs.T]
+        costs = [compute_stable_mean(column[~np.isnan(column)]) for column in trace.costs.T]
         return ClassifierMeans(trace.measure_calls()[0], costs, [None] * count)
     weights = np.where(trace.called, 1 / np.maximum(propensities, MIN_PROPENSITY), 0.0)
     weights /= weights.sum(axis=0)
@@ -117,17 +120,17 @@ def take_complete_rows(trace: Trace, seed: int) -> Trace:
 
     Raises InvalidRequest for fewer than 30 such rows.
     """
-    rows, weights = weigh_complete_rows(trace, seed)
+    rows, weights = weight_complete_rows(trace, seed)
     kept = rows[repeat_rows(weights)]
     return replace(_as_complete(trace.take(kept)), items=trace.item_codes[kept])
 
 
-def weigh_complete_rows(trace: Trace, seed: int) -> tuple[Int64s, Floats]:
-    """Return the rows in which all classifiers were called, and their inverse propensities: recorded or estimated.
+def weight_complete_rows(trace: Trace, seed: int) -> tuple[Int64s, Floats]:
+    """Return the rows in which all classifiers were called, and their inverse propensities.
 
-    Raises InvalidRequest for fewer than 30 such rows.
+    Propensities are recorded or estimated. Raises InvalidRequest for fewer than 30 such rows.
     """
-    refuse_few_complete_rows(DatasetFacts.from_dataset(trace))
+    require_min_complete_rows(DatasetFacts.from_dataset(trace))
     is_complete = np.asarray(trace.called.all(axis=1))
     rows = np.flatnonzero(is_complete)
     propensities = recorded_propensities(trace, np.ones_like(trace.called))
@@ -154,15 +157,15 @@ def _as_complete(trace: Trace) -> Trace:
 def replay_on_complete_rows(
     trace: Trace, seed: int, replay: Callable[[Trace], Sequence[SettingReplay]]
 ) -> list[SettingReplay]:
-    """Replay settings on the complete rows (all classifiers were called), and extend the outcomes to all rows.
+    """Replay settings on the complete rows, and extend the outcomes to all rows.
 
-    The value of a row is the weighted mean of the complete rows. For a complete row, its difference from the mean,
-    multiplied by its normalized inverse propensity, is added. So means over any rows estimate the mean over all such
-    rows.
+    In a complete row, all classifiers were called. An incomplete row gets the weighted mean of the complete rows. A
+    complete row gets this mean plus its own deviation from it, times the row's normalized inverse propensity. So the
+    mean over any subset of rows estimates the mean over all rows.
 
     Source: Hájek, 1971.
     """
-    rows, weights = weigh_complete_rows(trace, seed)
+    rows, weights = weight_complete_rows(trace, seed)
     factors = weights * (trace.rows / weights.sum())
 
     def extend(values: Floats) -> Floats:
@@ -177,9 +180,11 @@ def replay_on_complete_rows(
     ]
 
 
-def warn_of_missing_calls(dataset: Dataset) -> Iterator[DataWarning]:
-    """Yield a warning about a partial trace: the number of calls behind its figures, and the kinds that cannot be built
-    from it."""
+def list_missing_call_warnings(dataset: Dataset) -> Iterator[DataWarning]:
+    """Yield a warning about a partial trace.
+
+    It has the number of calls behind the figures, and the kinds that cannot be built from the trace.
+    """
     if not (isinstance(dataset, Trace) and dataset.is_partial):
         return
     counts = zip(dataset.spec.classifiers, dataset.called.sum(axis=0).tolist(), strict=True)
@@ -196,8 +201,10 @@ def warn_of_missing_calls(dataset: Dataset) -> Iterator[DataWarning]:
 
 
 def estimate_propensities(trace: Trace, estimator: "CrossFittedRegressions") -> Floats:
-    """Return the probability that each classifier is called for each item, (n, m): the recorded one if it exists, else
-    an estimate."""
+    """Return the probability that each classifier is called for each item, (n, m).
+
+    Recorded propensities are used if they exist, else estimates.
+    """
     estimated = estimator.predict(trace.called.astype(np.float64))
     if not trace.propensities.size:
         return estimated
@@ -205,8 +212,10 @@ def estimate_propensities(trace: Trace, estimator: "CrossFittedRegressions") -> 
 
 
 def recorded_propensities(trace: Trace, paths: Bools) -> Floats:
-    """Return the recorded probability that all calls of a path are logged, (n,); NaN if the propensity of a call is
-    unknown.
+    """Return the recorded probability that all calls of a path are logged, (n,).
+
+    It is NaN if the propensity of a call is unknown.
+
 
     paths: (n, m), whether a path calls a classifier.
     """
@@ -216,7 +225,7 @@ def recorded_propensities(trace: Trace, paths: Bools) -> Floats:
     return np.asarray(own.min(axis=1) if trace.spec.joint_propensity == "smallest" else own.prod(axis=1))
 
 
-def refuse_few_calls(trace: Trace) -> None:
+def require_min_calls(trace: Trace) -> None:
     """Raise InvalidRequest for a classifier that was called for fewer than 30 items."""
     counts = [len(np.unique(trace.item_codes[own])) for own in trace.called.T]
     faults = [
@@ -232,12 +241,12 @@ def refuse_few_calls(trace: Trace) -> None:
         raise InvalidRequest.from_faults(*faults)
 
 
-def refuse_small_overlap(trace: Trace, propensities: Floats) -> None:
+def require_propensity_overlap(trace: Trace, propensities: Floats) -> None:
     """Raise InvalidRequest for classifiers whose propensity is very small for many of the rows.
 
     If all calls of a classifier have recorded propensities, rows weighted by inverse propensities must represent at
-    least 95 % of all rows, apart from random deviations. Otherwise the classifier was never called for some items whose
-    embeddings do not differ from other items.
+    least 95 % of all rows, apart from random deviations. If they represent fewer, some items were probably never sent
+    to the classifier, although their embeddings look alike.
     """
     shares = (propensities < MIN_PROPENSITY).mean(axis=0).tolist()
     faults = [
@@ -262,7 +271,7 @@ def refuse_small_overlap(trace: Trace, propensities: Floats) -> None:
 
 
 def _list_uncovered(trace: Trace) -> Iterator[tuple[str, float]]:
-    """Yield classifiers whose recorded propensities do not represent all rows, with the share that they do."""
+    """Yield classifiers whose recorded propensities do not represent all rows, and the represented share."""
     if not trace.propensities.size:
         return
     weights = trace.weights / trace.weights.mean() if len(trace.weights) else np.ones(trace.rows)
@@ -277,7 +286,7 @@ def _list_uncovered(trace: Trace) -> Iterator[tuple[str, float]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fold:
-    """A part of the rows, and the reduced inputs of the others, (n - p, e), and of its own, (p, e)."""
+    """One fold: its rows, and reduced inputs of the other rows, (n - p, e), and of its own, (p, e)."""
 
     is_fresh: Bools
     learned: Singles
@@ -303,7 +312,7 @@ class CrossFittedRegressions:
     def from_trace(cls, trace: Trace, seed: int, kinds: tuple[str, ...]) -> "CrossFittedRegressions":
         known = trace.embeddings if trace.embeddings.shape[1] else trace.sizes.astype(np.float32)
         inputs = known.reshape(trace.rows, -1)
-        fold = fold_rows(trace.item_codes, FOLDS, np.random.default_rng(seed))
+        fold = assign_group_folds(trace.item_codes, FOLDS, np.random.default_rng(seed))
         return cls(tuple(_Fold.from_inputs(inputs, fold == part) for part in range(FOLDS)), seed, kinds)
 
     def predict(self, values: Floats) -> Floats:

@@ -6,9 +6,10 @@ from models.arrays import Floats
 
 
 def principal_directions(centred: Floats, maximum: int) -> Floats:
-    """Return unit directions of largest variance, (d, k), of centred rows, (n, d); k is at most ``maximum``, n, and d.
+    """Return the unit directions of largest variance, (d, k), of centered rows, (n, d).
 
-    Signs make the largest coordinate of each direction positive. Complexity: O(n d min(n, d)).
+    k is at most ``maximum``, n, and d. The sign of each direction makes its largest coordinate positive. Complexity:
+    O(n d min(n, d)).
 
     >>> principal_directions(np.array([[-1.0, 0.0], [1.0, 0.0]]), 1).tolist()
     [[1.0], [0.0]]

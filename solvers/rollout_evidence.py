@@ -1,27 +1,27 @@
-"""Evidence of a rollout: tests on the outcomes of both versions, and the resulting promotion or abort."""
+"""Evidence of a rollout: sequential tests on both versions, and the resulting promotion or abort."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from models.rollout import (
-    ArmSummary,
     CostSource,
     RolloutComparison,
     RolloutPoint,
     RolloutRequest,
     ShadowSummary,
+    VersionOutcomeSummary,
 )
 from solvers.sequential_tests import (
-    Arm,
     ConfidenceSequence,
     Hypothesis,
     SequentialTest,
-    costs_more,
-    much_worse,
-    no_worse,
+    VersionOutcomes,
+    make_extra_cost_null,
+    make_inferiority_null,
+    make_noninferiority_null,
+    make_savings_null,
     pair_outcomes,
-    saves_more,
 )
 
 ERROR_RATE = 0.05
@@ -39,11 +39,11 @@ Outcome = tuple[bool, float]
 
 
 @dataclass(slots=True)
-class Measure:
+class QuantityEvidence:
     """Outcomes of one quantity, scaled to [0, 1], and the tests on them."""
 
-    active: Arm = field(default_factory=Arm)
-    candidate: Arm = field(default_factory=Arm)
+    active: VersionOutcomes = field(default_factory=VersionOutcomes)
+    candidate: VersionOutcomes = field(default_factory=VersionOutcomes)
     promote: SequentialTest = field(default_factory=SequentialTest)
     abort: SequentialTest = field(default_factory=SequentialTest)
     difference: ConfidenceSequence = field(default_factory=ConfidenceSequence)
@@ -93,16 +93,16 @@ def _show_snapshot(snapshot: Snapshot, scale: float) -> RolloutPoint:
 
 
 def _difference(active: float | None, candidate: float | None, scale: float) -> float | None:
-    """Return the difference of means, without the error of adding up."""
+    """Return the difference of means, without accumulated rounding error."""
     return None if active is None or candidate is None else round((candidate - active) / scale, 12) * scale
 
 
-def _summarize_arm(arm: Arm, scale: float) -> ArmSummary:
-    return ArmSummary(outcomes=arm.count, mean=scale * arm.total / arm.count if arm.count else None)
+def _summarize_arm(arm: VersionOutcomes, scale: float) -> VersionOutcomeSummary:
+    return VersionOutcomeSummary(outcomes=arm.count, mean=scale * arm.total / arm.count if arm.count else None)
 
 
 @dataclass(slots=True)
-class Shadow:
+class ShadowEvidence:
     """Decisions of both versions for the same items; costs are scaled to [0, 1]."""
 
     decisions: int = 0
@@ -132,7 +132,7 @@ class ShadowDecision:
     """Decisions of both versions for an item.
 
     Attributes:
-        differs: whether the decisions differ; None: the candidate could not decide.
+        differs: whether the decisions differ; None if the candidate could not decide.
         costs: expected costs of the active version's decision and of the candidate's; None if unknown.
     """
 
@@ -141,35 +141,39 @@ class ShadowDecision:
 
 
 @dataclass(slots=True)
-class Evidence:
+class RolloutEvidence:
     """All evidence of a rollout."""
 
-    accuracy: Measure = field(default_factory=Measure)
-    answered: Measure = field(default_factory=Measure)
+    accuracy: QuantityEvidence = field(default_factory=QuantityEvidence)
+    answered: QuantityEvidence = field(default_factory=QuantityEvidence)
     """Whether runs had an answer. Without feedback, only this can show that a candidate fails."""
-    cost: Measure = field(default_factory=Measure)
+    cost: QuantityEvidence = field(default_factory=QuantityEvidence)
     cost_source: CostSource | None = None
     costs_above_bound: int = 0
     active_costs_above_bound: int = 0
-    shadow: Shadow = field(default_factory=Shadow)
+    shadow: ShadowEvidence = field(default_factory=ShadowEvidence)
 
     def observe_accuracies(self, rules: RolloutRequest, outcomes: Iterable[Outcome]) -> None:
         """Add qualities of answers, from 0 to 1."""
-        promote = None if rules.promote is None else no_worse(rules.promote.max_accuracy_loss)
-        self.accuracy.observe_outcomes(outcomes, rules.share, promote, much_worse(rules.abort.max_accuracy_loss))
+        promote = None if rules.promote is None else make_noninferiority_null(rules.promote.max_accuracy_loss)
+        self.accuracy.observe_outcomes(
+            outcomes, rules.share, promote, make_inferiority_null(rules.abort.max_accuracy_loss)
+        )
 
     def observe_answered(self, rules: RolloutRequest, outcomes: Iterable[Outcome]) -> None:
-        """Add runs: 1 with an answer, 0 without."""
-        self.answered.observe_outcomes(outcomes, rules.share, None, much_worse(rules.abort.max_accuracy_loss))
+        """Add run results: 1 with an answer, 0 without."""
+        self.answered.observe_outcomes(
+            outcomes, rules.share, None, make_inferiority_null(rules.abort.max_accuracy_loss)
+        )
 
     def observe_costs(
         self, rules: RolloutRequest, outcomes: Sequence[Outcome], bound: float, source: CostSource
     ) -> None:
         """Add costs of items, in the artifact's unit.
 
-        Only costs of the first source count, so that no cost is counted twice. Costs above the bound are counted, and
-        capped at the bound. Capping favors the version with such costs. So if there are any, costs cannot prove a
-        saving; if the active version has any, costs cannot cause an abort.
+        Only costs of the first source count, so that no cost is counted twice. Costs above the bound are capped at the
+        bound and counted. Capping favors the version with such costs. So if there are any, costs cannot prove a saving.
+        If the active version has any, costs cannot cause an abort.
         """
         if not outcomes:
             return
@@ -180,11 +184,11 @@ class Evidence:
         self.costs_above_bound += len(above)
         self.active_costs_above_bound += above.count(False)
         capped = [(is_candidate, min(cost / bound, 1.0)) for is_candidate, cost in outcomes]
-        self.cost.observe_outcomes(capped, rules.share, saving_rule(rules), extra_cost_rule(rules))
+        self.cost.observe_outcomes(capped, rules.share, get_savings_null(rules), get_extra_cost_null(rules))
 
     def observe_shadow(self, rules: RolloutRequest, decisions: Iterable[ShadowDecision], bound: float) -> None:
         """Add decisions of both versions for the same items."""
-        shadow, rule = self.shadow, saving_rule(rules)
+        shadow, rule = self.shadow, get_savings_null(rules)
         for one in decisions:
             shadow.errors += one.differs is None
             shadow.decisions += one.differs is not None
@@ -202,25 +206,26 @@ class Evidence:
                 shadow.saving.observe_pair(rule, active, candidate)
 
 
-def saving_rule(rules: RolloutRequest) -> Hypothesis | None:
-    """Return the hypothesis that a promotion by costs must reject; None: costs do not matter."""
-    return None if rules.promote is None or rules.promote.min_saving is None else saves_more(rules.promote.min_saving)
+def get_savings_null(rules: RolloutRequest) -> Hypothesis | None:
+    """Return the null hypothesis that a promotion by costs must reject; None if costs are not tested."""
+    least = None if rules.promote is None else rules.promote.min_saving
+    return None if least is None else make_savings_null(least)
 
 
-def extra_cost_rule(rules: RolloutRequest) -> Hypothesis | None:
-    """Return the hypothesis whose rejection aborts by costs; None: costs do not matter."""
-    return None if rules.abort.max_extra_cost is None else costs_more(rules.abort.max_extra_cost)
+def get_extra_cost_null(rules: RolloutRequest) -> Hypothesis | None:
+    """Return the null hypothesis whose rejection aborts by costs; None if costs are not tested."""
+    return None if rules.abort.max_extra_cost is None else make_extra_cost_null(rules.abort.max_extra_cost)
 
 
-def decide_rollout(rules: RolloutRequest, mode: str, evidence: Evidence) -> tuple[Verdict, str] | None:
-    """Return the promotion or abort that the evidence proves, and its reason; None: neither.
+def decide_rollout(rules: RolloutRequest, mode: str, evidence: RolloutEvidence) -> tuple[Verdict, str] | None:
+    """Return the proven promotion or abort, and its reason; None if neither is proven.
 
-    An abort has priority over a promotion. A promotion needs all of its rules to be proved, so it is wrong with
-    probability at most ``ERROR_RATE``; the two or three rules of aborts share this rate.
+    An abort has priority over a promotion. A promotion requires that all of its rules are proven, so it is wrong with
+    probability at most ``ERROR_RATE``. The two or three abort rules share this rate.
     """
     if mode == "shadow":
         return _end_shadow(rules, evidence)
-    by_cost = extra_cost_rule(rules) is not None
+    by_cost = get_extra_cost_null(rules) is not None
     rate = ERROR_RATE / (3 if by_cost else 2)
     if evidence.answered.abort.is_rejected(rate):
         return "aborted", f"more than {rules.abort.max_accuracy_loss:g} of the runs lack an answer only with it"
@@ -238,12 +243,12 @@ def decide_rollout(rules: RolloutRequest, mode: str, evidence: Evidence) -> tupl
     return "promoted", f"{reason}, and more than {rules.promote.min_saving:g} of the cost is saved"
 
 
-def _end_shadow(rules: RolloutRequest, evidence: Evidence) -> tuple[Verdict, str] | None:
+def _end_shadow(rules: RolloutRequest, evidence: RolloutEvidence) -> tuple[Verdict, str] | None:
     shadow = evidence.shadow
     if rules.promote is None or shadow.errors or shadow.decisions < SHADOW_DECISIONS:
         return None
     reason = f"{shadow.decisions} decisions without an error"
-    if saving_rule(rules) is None:
+    if get_savings_null(rules) is None:
         return "canary", reason
     if evidence.costs_above_bound or not shadow.saving.is_rejected(ERROR_RATE):
         return None

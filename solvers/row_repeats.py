@@ -1,13 +1,12 @@
-"""Duplicate detection: rows that repeat an undeclared item, as equal rows or as neighbors far closer than chance.
+"""Duplicate detection: rows that repeat an undeclared item.
 
-Data leakage: rows of one item on both sides of a split make estimates optimistic. Two tests are calibrated against
-independent rows:
+Data leakage: if rows of one item are on both sides of a split, estimates are optimistic. Two tests are calibrated
+against independent rows:
 
-- Equal rows, unless a similar number would be equal by chance with independent columns.
-- Near rows: for independent rows in D dimensions, the ratio of the distances to the first and the k-th neighbor is
-below q with a probability of about (k - 1) q^D (Levina and Bickel, *Maximum likelihood estimation of intrinsic
-dimension*,
-  2004).
+- Equal rows, unless a similar number is expected by chance with independent columns.
+- Near rows are far closer than expected by chance: for independent rows in D dimensions, the ratio of the distances to
+the first and the k-th neighbor is below q with a probability of about (k - 1) q^D (Levina and Bickel, *Maximum
+likelihood estimation of intrinsic dimension*, 2004).
 """
 
 from collections.abc import Iterator
@@ -18,18 +17,18 @@ import numpy as np
 from models import Dataset, FeatureTable, Trace
 from models.arrays import Floats, Int64s, Singles, UInt64s
 from models.data_warning import DataWarning
-from solvers.label_spellings import warn_of_label_spellings
-from solvers.partial_traces import warn_of_missing_calls
+from solvers.label_spellings import list_spelling_warnings
+from solvers.partial_traces import list_missing_call_warnings
 
 MIN_SHARE = 0.2
 """Share of repeated rows from which a dataset gets a warning."""
-CHANCE = 1e-3
+COINCIDENCE_PROBABILITY = 1e-3
 """Probability that an independent row counts as near."""
 NEIGHBORS = (8, 40)
 """Neighbor ranks k whose distance is compared with the first neighbor's: beyond the rows of an item, but not far."""
 MAX_QUERIES, MAX_WORK = 400, 2e10
 """Rows whose neighbors are found, and multiplications for all of them."""
-CELLS_AT_ONCE = 4_000_000
+MAX_CELLS_PER_CHUNK = 4_000_000
 MIN_ROWS = 40
 CORRECT = 0.5
 """Quality from which a graded answer counts as correct."""
@@ -51,12 +50,15 @@ class RowRepeats:
 
 
 def find_repeats(dataset: Dataset) -> RowRepeats:
-    """Find repeated rows by embeddings, features, or measured values; O(q n d) for q sampled rows."""
+    """Find repeated rows by embeddings, features, or measured values.
+
+    Complexity: O(q n d) for q sampled rows.
+    """
     table = _inputs(dataset)
     if len(table) < MIN_ROWS or not table.shape[1]:
         return RowRepeats(0.0, 0.0, 0.0)
     _, first, place, counts = np.unique(hash_rows(table), return_index=True, return_inverse=True, return_counts=True)
-    equal = 0.0 if _equal_by_chance(table) > CHANCE else float((counts[place] > 1).mean())
+    equal = 0.0 if _equal_by_chance(table) > COINCIDENCE_PROBABILITY else float((counts[place] > 1).mean())
     known = not (isinstance(dataset, Trace) and dataset.is_partial)
     conflicting = _conflicting(place, counts, _outcomes(dataset)) if equal and known else 0.0
     distinct = table[np.sort(first)]
@@ -65,7 +67,10 @@ def find_repeats(dataset: Dataset) -> RowRepeats:
 
 
 def list_data_warnings(dataset: Dataset) -> tuple[DataWarning, ...]:
-    """Return warnings about repeated rows without a declared item, conflicting outcomes, and spellings of labels."""
+    """Return warnings about a dataset.
+
+    They concern repeated rows without a declared item, conflicting outcomes, and spellings of labels.
+    """
     found = find_repeats(dataset)
     warnings = []
     if dataset.spec.item is None and max(found.equal, found.near) >= MIN_SHARE:
@@ -88,7 +93,12 @@ def list_data_warnings(dataset: Dataset) -> tuple[DataWarning, ...]:
                 f"{_input_name(dataset)}: no method can distinguish these",
             )
         )
-    return (*warnings, *warn_of_label_spellings(dataset), *warn_of_missing_calls(dataset), *_warn_of_reference(dataset))
+    return (
+        *warnings,
+        *list_spelling_warnings(dataset),
+        *list_missing_call_warnings(dataset),
+        *_warn_of_reference(dataset),
+    )
 
 
 def _warn_of_reference(dataset: Dataset) -> Iterator[DataWarning]:
@@ -141,7 +151,10 @@ def _outcomes(dataset: Dataset) -> Int64s:
 
 
 def _conflicting(place: Int64s, counts: Int64s, outcomes: Int64s) -> float:
-    """Return the share of rows that equal one with another outcome; place, outcomes: (n,)."""
+    """Return the share of rows that equal a row with another outcome.
+
+    place, outcomes: (n,).
+    """
     pairs = np.unique(np.column_stack((place, outcomes)), axis=0)
     kinds = np.bincount(pairs[:, 0], minlength=len(counts))
     return float((kinds[place] > 1).mean())
@@ -157,11 +170,14 @@ def _equal_by_chance(table: Singles) -> float:
 
 
 def _share_of_near(table: Singles) -> float:
-    """Return the share of rows with a first neighbor far closer than chance, at the k with the largest share."""
+    """Return the share of rows whose first neighbor is far closer than chance.
+
+    The number k of compared neighbors is the one with the largest share.
+    """
     n, d = table.shape
     queries = np.unique(np.linspace(0, n - 1, int(np.clip(MAX_WORK / (n * d), 50, MAX_QUERIES))).astype(np.int64))
     squares, k_max = (table * table).sum(axis=1), min(2 * NEIGHBORS[-1], n - 1)
-    distances, at_once = np.empty((len(queries), k_max)), max(CELLS_AT_ONCE // n, 1)
+    distances, at_once = np.empty((len(queries), k_max)), max(MAX_CELLS_PER_CHUNK // n, 1)
     for start in range(0, len(queries), at_once):
         part = queries[start : start + at_once]
         approximate = squares - 2 * (table[part] @ table.T)
@@ -173,8 +189,11 @@ def _share_of_near(table: Singles) -> float:
 
 
 def _near_at(distances: Floats, k: int) -> float:
-    """Compare the distances to the first and the k-th neighbor, with the dimension estimated from k and 2 k."""
+    """Compare the distances to the first and the k-th neighbor.
+
+    The dimension is estimated from the neighbors k and 2 k.
+    """
     first, middle, far = distances[:, 0], distances[:, k - 1], distances[:, 2 * k - 1]
     growth = float(np.median(far / np.maximum(middle, 1e-300)))
     dimension = np.log(2) / max(np.log(growth), 1e-3)
-    return float((first < middle * (CHANCE / (k - 1)) ** (1 / max(dimension, 1.0))).mean())
+    return float((first < middle * (COINCIDENCE_PROBABILITY / (k - 1)) ** (1 / max(dimension, 1.0))).mean())

@@ -1,25 +1,28 @@
-"""Runs in the process that holds the plan: its decisions and predictions are made here, its calls elsewhere."""
+"""Runs in the process that holds the plan.
+
+Decisions and predictions are made in this process; calls are made elsewhere.
+"""
 
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from models.errors import EndpointFailed, RunTimeout
-from parsimony.runs.steps import Ask, Call, CallResults, NoAnswer, Predict, Refusal, RunAnswer, Steps
+from parsimony.runs.steps import Call, CallResults, DecisionRequest, NoAnswer, Predict, Refusal, RunAnswer, Steps
 
 Runner = Generator[Call, CallResults, RunAnswer]
 """Yields the calls of a run, and receives their results."""
-Decide = Callable[[Ask | Predict], Mapping[str, Any] | Refusal]
+Decide = Callable[[DecisionRequest | Predict], Mapping[str, Any] | Refusal]
 
 
-def refuse_step(step: Ask | Predict) -> Refusal:
-    """Refuse decisions after the first one, for runs that need no others."""
+def reject_further_steps(step: DecisionRequest | Predict) -> Refusal:
+    """Refuse decisions after the first one; used for runs that need no others."""
     return Refusal("no other decision is possible")
 
 
-def run_here(steps: Steps, decide: Decide = refuse_step) -> Runner:
-    """Run an item whose decisions and predictions ``decide`` makes.
+def run_with_local_decisions(steps: Steps, decide: Decide = reject_further_steps) -> Runner:
+    """Run an item; ``decide`` makes its decisions and predictions in this process.
 
-    Raises EndpointFailed without an answer, or RunTimeout if no time remains.
+    Raises EndpointFailed without an answer, and RunTimeout if no time remains.
     """
     outcome: Any = None
     try:

@@ -1,11 +1,11 @@
 """Savings: compare a plan with the best simple baseline on holdout rows.
 
-Baselines are single classifiers, fixed sets of features, and random mixtures of two of them, which reach every point
-on the line between the two. ``saved`` compares with the cheapest baseline that is at least as accurate as the plan;
-``gained`` with the most accurate one that costs no more. If errors have losses, ``saved`` compares the sum of cost and
-loss with that of the baseline of the least sum, and ``gained`` is 0. All are measured on the same holdout rows and
-resampled together (paired bootstrap), so that rows that are difficult for all do not widen the interval. The baseline
-is chosen on the holdout rows, which can only favor the baseline.
+Baselines are single classifiers, fixed sets of features, and random mixtures of two of them. A mixture reaches every
+point on the line between the two. ``saved`` compares with the cheapest baseline that is at least as accurate as the
+plan. ``gained`` compares with the most accurate baseline that costs no more. If errors have losses, ``saved`` compares
+the sum of cost and loss with the least sum of a baseline, and ``gained`` is 0. The plan and the baselines are measured
+on the same holdout rows and resampled together (paired bootstrap). So rows that are difficult for all do not widen the
+interval. The baseline is chosen on the holdout rows, which can only favor the baseline.
 
 Source: Efron, Tibshirani, *An Introduction to the Bootstrap*, Chapters 8 and 13.
 """
@@ -28,7 +28,7 @@ from models.savings import (
     Verdict,
     format_share,
 )
-from solvers.item_splits import resampled_shares, split_rows
+from solvers.item_splits import bootstrap_shares, split_rows
 from solvers.statistics import mean_accuracy
 
 RESAMPLINGS = 1000
@@ -37,6 +37,8 @@ _RESAMPLINGS_AT_ONCE = 50
 _CONFIDENCE = 0.95
 MAX_ACCURACY_LOSS = 0.01
 """The default operating point may be this much less accurate than the most accurate baseline."""
+AS_LOGGED = "as logged"
+"""The baseline that makes the same calls as the log of an application."""
 _EPSILON = 1e-12
 _MAX_NAMES = 3
 MIN_SAVED = -1000.0
@@ -66,11 +68,13 @@ class SettingReplay:
 
     Attributes:
         query: the limits that select the setting.
-        replay: its outcome.
+        replay: the outcome of the setting.
+        cost_error: additional standard error of the mean cost, due to the choice of training rows.
     """
 
     query: dict[str, Any]
     replay: Replay
+    cost_error: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,10 +118,10 @@ class BaselineReplays:
         return replace(self, right=self.right[rows], costs=self.costs[rows], items=self.items[rows])
 
 
-def set_name(features: Sequence[str], otherwise: str) -> str:
-    """Name a fixed set of features, by its features if they are few.
+def name_feature_set(features: Sequence[str], otherwise: str) -> str:
+    """Return the name of a fixed set of features; it lists them if there are few.
 
-    >>> set_name(["sift", "texture"], "the 2 cheapest features"), set_name([], "")
+    >>> name_feature_set(["sift", "texture"], "the 2 cheapest features"), name_feature_set([], "")
     ('always sift + texture', 'the most common class')
     """
     if not features:
@@ -126,7 +130,7 @@ def set_name(features: Sequence[str], otherwise: str) -> str:
 
 
 def replay_each_classifier(dataset: Trace, rows: Int64s) -> dict[str, Replay]:
-    """Return the replay of each classifier of a trace that always answers."""
+    """Return, for each classifier of a trace, the replay in which it always answers."""
     right, costs = dataset.quality[rows], dataset.costs[rows]
     names = [f"always {classifier.name}" for classifier in dataset.spec.classifiers]
     return {name: Replay(right[:, k], costs[:, k]) for k, name in enumerate(names)}
@@ -153,20 +157,22 @@ def measure_best_savings(
         rng: draws the bootstrap resamples.
     """
     (validation, holdout), every = parts, [one.replay.take(parts[0]) for one in points.values()]
-    name, chosen = list(points.items())[best_setting(every, baselines.take(validation))]
-    return measure_savings(name, chosen.replay.take(holdout), baselines.take(holdout), rng, query=chosen.query)
+    name, chosen = list(points.items())[choose_default_setting(every, baselines.take(validation))]
+    plan, others = chosen.replay.take(holdout), baselines.take(holdout)
+    return measure_savings(name, plan, others, rng, query=chosen.query, cost_error=chosen.cost_error)
 
 
-def best_setting(points: Sequence[Replay], baselines: BaselineReplays) -> int:
-    """Return the index of the default operating point, chosen on validation rows.
+def choose_default_setting(points: Sequence[Replay], baselines: BaselineReplays) -> int:
+    """Return the index of the default operating point, selected on validation rows.
 
-    It is the cheapest setting that is within ``MAX_ACCURACY_LOSS`` of the most accurate baseline, else the most
-    accurate setting. With losses, it is the setting of the least sum of cost and loss.
+    With losses, it is the setting of the least sum of cost and loss. Otherwise it is the cheapest setting that is
+    accurate enough: as accurate as the log or, without a log, within ``MAX_ACCURACY_LOSS`` of the most accurate
+    baseline. If there is none, it is the most accurate setting.
     """
     if baselines.loss_scale:
         totals = [float((one.costs + baselines.loss_scale * (1 - one.right)).mean()) for one in points]
         return min(range(len(points)), key=lambda place: totals[place])
-    wanted = baselines.right.mean(axis=0).max() - MAX_ACCURACY_LOSS
+    wanted = _wanted_accuracy(baselines)
     ranks = [
         (0, point.costs.mean(), -point.right.mean())
         if point.right.mean() >= wanted - _EPSILON
@@ -176,6 +182,13 @@ def best_setting(points: Sequence[Replay], baselines: BaselineReplays) -> int:
     return min(range(len(points)), key=lambda place: ranks[place])
 
 
+def _wanted_accuracy(baselines: BaselineReplays) -> float:
+    accuracies = baselines.right.mean(axis=0)
+    if baselines.today == AS_LOGGED:
+        return float(accuracies[baselines.names.index(AS_LOGGED)])
+    return float(accuracies.max()) - MAX_ACCURACY_LOSS
+
+
 def measure_savings(
     decision: str,
     plan: Replay,
@@ -183,15 +196,17 @@ def measure_savings(
     rng: np.random.Generator,
     *,
     query: Mapping[str, Any] | None = None,
+    cost_error: float = 0.0,
 ) -> Savings:
     """Measure the savings of a plan compared with the best simple baseline.
 
     Args:
         decision: a description of the setting.
-        plan: its outcome on holdout rows.
+        plan: the plan's outcome on holdout rows.
         baselines: outcomes of the baselines on the same rows.
         rng: draws the bootstrap resamples.
         query: the limits that select the setting.
+        cost_error: standard error of the plan's mean cost, in addition to the sampling error of the rows.
     Complexity: O(B n a + B a²) for B resamplings of n rows and a baselines.
     """
     n, a = baselines.right.shape
@@ -200,11 +215,15 @@ def measure_savings(
     )
     right, costs = _comparable(own_right, own_costs, baselines.loss_scale)
     whole = _compared(right.mean(axis=0)[None], costs.mean(axis=0)[None])
-    resampled, means_drawn = [], []
+    resampled, means_drawn, accuracies_drawn = [], [], []
     for _ in range(RESAMPLINGS // _RESAMPLINGS_AT_ONCE):
-        shares = resampled_shares(baselines.items, _RESAMPLINGS_AT_ONCE, rng)
-        means_drawn.append(shares @ costs)
-        resampled.append(_compared(shares @ right, means_drawn[-1]))
+        shares = bootstrap_shares(baselines.items, _RESAMPLINGS_AT_ONCE, rng)
+        drawn = shares @ costs
+        if cost_error:
+            drawn[:, -1] = np.maximum(drawn[:, -1] + rng.normal(0, cost_error, len(drawn)), 0.0)
+        means_drawn.append(drawn)
+        accuracies_drawn.append(shares @ right)
+        resampled.append(_compared(accuracies_drawn[-1], drawn))
     all_saved, all_gained = (np.concatenate([each[k] for each in resampled]) for k in range(2))
     gained, saved = float(whole[1][0]), None if np.isnan(whole[0][0]) else float(whole[0][0])
     gained_interval = _interval(gained, all_gained)
@@ -227,14 +246,17 @@ def measure_savings(
         baselines=tuple(SimpleBaseline(name=baselines.names[k], **figures.describe_outcome(k)) for k in order),
         unit=baselines.unit,
         query=dict(query or {}),
-        today=_today(baselines.today, figures, means, np.concatenate(means_drawn)),
+        today=_today(baselines.today, figures, means, np.concatenate(means_drawn), np.concatenate(accuracies_drawn)),
     )
     return measured.model_copy(update={"headline": _headline(measured), "advice": _advice(measured)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Figures:
-    """Mean outcomes, (a + 1,) each, of the baselines and, last, the plan; losses is None if all errors are equal."""
+    """Mean outcomes, (a + 1,) each, of the baselines and, last, the plan.
+
+    ``losses`` is None if all errors are equal.
+    """
 
     names: tuple[str, ...]
     accuracies: Floats
@@ -253,33 +275,41 @@ class _Figures:
 
 
 def _comparable(right: Floats, costs: Floats, loss_scale: float) -> tuple[Floats, Floats]:
-    """Return accuracies and costs to compare; with losses, equal accuracies and the sums of cost and loss."""
+    """Return the accuracies and costs to compare.
+
+    With losses, accuracies are equal, and costs are the sums of cost and loss.
+    """
     return (np.ones_like(right), costs + loss_scale * (1 - right)) if loss_scale else (right, costs)
 
 
-def _today(name: str | None, figures: _Figures, means: Floats, resampled: Floats) -> CurrentBaseline | None:
-    """Compare with the status quo.
+def _today(
+    name: str | None, figures: _Figures, means: Floats, resampled: Floats, accuracies: Floats
+) -> CurrentBaseline | None:
+    """Compare the plan with the baseline that is used today.
 
     Args:
-        means: (a + 1,), means of what is compared, the plan's last.
-        resampled: (B, a + 1), the same of resampled rows.
+        means: (a + 1,), means of the compared quantity; the plan's is last.
+        resampled: (B, a + 1), the same means on resampled rows.
+        accuracies: (B, a + 1), accuracies on resampled rows; not used if there are losses.
     """
     if name is None or name not in figures.names:
         return None
     k = figures.names.index(name)
+    outcome = figures.describe_outcome(k)
+    if figures.losses is None:
+        gained = float(figures.accuracies[-1] - figures.accuracies[k])
+        outcome |= {"gained": gained, "gained_interval": _interval(gained, accuracies[:, -1] - accuracies[:, k])}
     if means[k] <= 0:
-        return CurrentBaseline(name=name, **figures.describe_outcome(k), saved=None, saved_interval=None)
+        return CurrentBaseline(name=name, **outcome, saved=None, saved_interval=None)
     saved = float(1 - means[-1] / means[k])
     spread = 1 - resampled[:, -1] / np.maximum(resampled[:, k], 1e-300)
-    return CurrentBaseline(
-        name=name, **figures.describe_outcome(k), saved=saved, saved_interval=_interval(saved, spread)
-    )
+    return CurrentBaseline(name=name, **outcome, saved=saved, saved_interval=_interval(saved, spread))
 
 
 def _compared(accuracies: Floats, costs: Floats) -> tuple[Floats, Floats]:
-    """Return the share saved and the accuracy gained, (B,) each, from (B, a + 1) of the baselines and, last, the plan.
+    """Return the share saved and the accuracy gained, (B,) each.
 
-    The share is NaN where both cost nothing.
+    The inputs, (B, a + 1), are those of the baselines and, last, the plan. The share is NaN if both cost nothing.
     """
     own_accuracy, own_cost = accuracies[:, -1], costs[:, -1]
     instead = cheapest_mixture_costs(accuracies[:, :-1], costs[:, :-1], own_accuracy)
@@ -289,9 +319,9 @@ def _compared(accuracies: Floats, costs: Floats) -> tuple[Floats, Floats]:
 
 
 def cheapest_mixture_costs(accuracies: Floats, costs: Floats, wanted: Floats) -> Floats:
-    """Return the least cost at which baselines or random mixtures of two reach an accuracy.
+    """Return the least cost at which a baseline, or a random mixture of two, reaches an accuracy.
 
-    If none reaches it, the cost of the most accurate one is returned, because more accuracy would cost at least as
+    If none reaches it, the cost of the most accurate baseline is returned, because more accuracy would cost at least as
     much.
 
     Args:
@@ -299,7 +329,7 @@ def cheapest_mixture_costs(accuracies: Floats, costs: Floats, wanted: Floats) ->
         costs: (B, a).
         wanted: (B,), the accuracy to reach.
     Returns:
-        (B,), costs.
+        Costs, (B,).
 
     >>> cheapest_mixture_costs(np.array([[0.5, 1.0]]), np.array([[1.0, 5.0]]), np.array([0.75])).tolist()
     [3.0]
@@ -317,16 +347,16 @@ def cheapest_mixture_costs(accuracies: Floats, costs: Floats, wanted: Floats) ->
 
 
 def best_mixture_accuracies(accuracies: Floats, costs: Floats, within: Floats) -> Floats:
-    """Return the highest accuracy that baselines or random mixtures of two reach at a cost.
+    """Return the highest accuracy of a baseline, or a random mixture of two, within a cost.
 
-    If none is cheap enough, the accuracy of the cheapest one is returned.
+    If none is cheap enough, the accuracy of the cheapest baseline is returned.
 
     Args:
         accuracies: (B, a).
         costs: (B, a).
-        within: (B,), the mean cost to keep.
+        within: (B,), maximum mean cost.
     Returns:
-        (B,), accuracies.
+        Accuracies, (B,).
 
     >>> best_mixture_accuracies(np.array([[0.5, 1.0]]), np.array([[1.0, 5.0]]), np.array([3.0])).tolist()
     [0.75]
@@ -344,7 +374,7 @@ def best_mixture_accuracies(accuracies: Floats, costs: Floats, within: Floats) -
 
 
 def _compared_baseline(figures: _Figures, accuracies: Floats, costs: Floats) -> ComparedBaseline:
-    """Return the baseline of ``cheapest_mixture_costs`` for the plan, which is the last column."""
+    """Return the baseline of ``cheapest_mixture_costs`` for the plan (the last column)."""
     names, wanted = figures.names, accuracies[-1]
     a = len(names)
     target = float(cheapest_mixture_costs(accuracies[None, :a], costs[None, :a], accuracies[-1:])[0])
@@ -365,10 +395,10 @@ def _mixture(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, 
     return float(share), float(costs[i] + share * (costs[j] - costs[i]))
 
 
-def mean_interval(values: Floats, items: Int64s, rng: np.random.Generator) -> Interval:
+def estimate_mean_interval(values: Floats, items: Int64s, rng: np.random.Generator) -> Interval:
     """Return the 95 % confidence interval of the mean of (n,) values, by a bootstrap over items."""
     batches = range(RESAMPLINGS // _RESAMPLINGS_AT_ONCE)
-    means = [resampled_shares(items, _RESAMPLINGS_AT_ONCE, rng) @ values for _ in batches]
+    means = [bootstrap_shares(items, _RESAMPLINGS_AT_ONCE, rng) @ values for _ in batches]
     return _interval(float(values.mean()), np.concatenate(means))
 
 
@@ -385,13 +415,16 @@ def _verdict(saved: Interval | None, gained: Interval) -> Verdict:
 
 
 def _headline(savings: Savings) -> str:
-    """Write what is saved of the current cost, then the comparison with the best baseline."""
+    """Write the savings of the current cost, then the comparison with the best baseline."""
     today = savings.today
     if today is None or today.saved is None or today.saved_interval is None:
         return _compared_with_baselines(savings)
     own, bill = (_format_amount(1000 * (one.cost + (one.loss or 0.0))) for one in (savings, today))
     costs = f"{own} {savings.unit} per 1,000 items instead of {bill} with {today.name}"
     correct = f"{savings.accuracy:.1%} correct instead of {today.accuracy:.1%}"
+    if today.gained_interval is not None:
+        lowest, highest = (round(100 * bound, 1) + 0.0 for bound in today.gained_interval)
+        correct += f" (95 % interval {lowest:+.1f} to {highest:+.1f} points)"
     if savings.loss is not None and today.loss is not None:
         costs = f"costs and losses of {costs}"
         losses = [_format_amount(1000 * loss) for loss in (savings.loss, today.loss)]
@@ -432,7 +465,7 @@ def _compared_with_baselines(savings: Savings) -> str:
 
 
 def _accuracies(savings: Savings) -> str:
-    """Write the plan's accuracy, and the best baseline's where that is more than a point higher."""
+    """Write the plan's accuracy, and the best baseline's if it is higher by more than one point."""
     if savings.loss is not None:
         return f", {savings.cost:.4g} cost and {savings.loss:.4g} loss per item"
     best = max(savings.baselines, key=lambda one: one.accuracy)

@@ -1,13 +1,13 @@
-"""Sequential tests of differences between two arms. They are valid at all times, however often they are read.
+"""Sequential tests of differences between two arms; valid at all times, however often they are read.
 
-Outcomes of the two arms arrive in any order. Each arm fills blocks, whose sizes depend on its share. A block of each
-arm forms a pair of means: if one outcome in ten is the candidate's, each is compared with nine of the active version.
-The blocks of a pair are from about the same time, because only a few blocks may wait for the other arm. So changes that
-affect both arms cancel out.
+Outcomes of the two arms arrive in any order. Each arm fills blocks, whose sizes depend on its share. One block of each
+arm forms a pair of means. For example, if one outcome in ten is the candidate's, each is compared with nine of the
+active version. Only a few blocks may wait for the other arm, so the blocks of a pair are from about the same time. So
+changes that affect both arms cancel out.
 
-A test bets on the pairs. Under the hypothesis, its wealth is a nonnegative supermartingale, so the probability that it
-ever reaches 1/a is at most a (Ville's inequality). Wealth is averaged over bets of several sizes, so no size must be
-tuned.
+A test bets on the pairs. Under the hypothesis, its wealth is a nonnegative supermartingale. So the probability that the
+wealth ever reaches 1/a is at most a (Ville's inequality). Wealth is averaged over bets of several sizes, so no size
+must be tuned.
 
 Sources: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (JRSS B, 2024), for the bets
 and the confidence sequence; Ramdas et al., "Game-theoretic statistics and safe anytime-valid inference" (2023).
@@ -24,7 +24,7 @@ from models.arrays import Floats
 BETS = 16
 MAX_BLOCKS = 10
 """Blocks of an arm that wait for later outcomes of the other one. More would compare different times."""
-LARGEST_BET = 0.9
+MAX_BET_SHARE = 0.9
 """Share of the wealth that the largest bet can lose at once."""
 BET_RATIO = 2.0 ** (-2 / 3)
 """Of the size of each bet to that of the next larger one; the smallest is a thousandth of the largest."""
@@ -32,10 +32,10 @@ BET_RATIO = 2.0 ** (-2 / 3)
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """The hypothesis that the mean of ``active * a + candidate * c + margin`` is at most 0, with a and c in [0, 1].
+    """The hypothesis that the mean of ``active * a + candidate * c + margin`` is at most 0.
 
     Attributes:
-        active, candidate: factors of the outcomes of the two arms.
+        active, candidate: factors of the outcomes a and c of the two arms, which are in [0, 1].
     """
 
     active: float
@@ -43,38 +43,50 @@ class Hypothesis:
     margin: float = 0.0
 
     def score_pairs(self, active: Floats, candidate: Floats) -> Floats:
-        """Return the values whose mean is at most 0 under the hypothesis; shape of the arguments."""
+        """Return the values whose mean is at most 0 under the hypothesis, in the shape of the arguments."""
         return self.active * active + self.candidate * candidate + self.margin
 
     @property
     def bets(self) -> Floats:
         """Sizes of the bets, (BETS,), such that no wealth becomes negative."""
         lowest = min(self.active, 0.0) + min(self.candidate, 0.0) + self.margin
-        return np.asarray(LARGEST_BET / max(-lowest, 1e-9) * BET_RATIO ** np.arange(BETS))
+        return np.asarray(MAX_BET_SHARE / max(-lowest, 1e-9) * BET_RATIO ** np.arange(BETS))
 
 
-def no_worse(max_loss: float) -> Hypothesis:
-    """Return the hypothesis that the candidate's mean is lower by ``max_loss`` or more; rejected: it is not."""
+def make_noninferiority_null(max_loss: float) -> Hypothesis:
+    """Return the null hypothesis that the candidate's mean is lower by ``max_loss`` or more.
+
+    Its rejection proves that the candidate is not worse.
+    """
     return Hypothesis(active=-1.0, candidate=1.0, margin=max_loss)
 
 
-def much_worse(max_loss: float) -> Hypothesis:
-    """Return the hypothesis that the candidate's mean is lower by at most ``max_loss``; rejected: it is lower."""
+def make_inferiority_null(max_loss: float) -> Hypothesis:
+    """Return the null hypothesis that the candidate's mean is lower by at most ``max_loss``.
+
+    Its rejection proves that the candidate is worse.
+    """
     return Hypothesis(active=1.0, candidate=-1.0, margin=-max_loss)
 
 
-def saves_more(min_saving: float) -> Hypothesis:
-    """Return the hypothesis that the candidate saves at most this share of the cost; rejected: it saves more."""
+def make_savings_null(min_saving: float) -> Hypothesis:
+    """Return the null hypothesis that the candidate saves at most this share of the cost.
+
+    Its rejection proves that it saves more.
+    """
     return Hypothesis(active=1.0 - min_saving, candidate=-1.0)
 
 
-def costs_more(max_extra: float) -> Hypothesis:
-    """Return the hypothesis that the candidate costs at most this share more; rejected: it costs more."""
+def make_extra_cost_null(max_extra: float) -> Hypothesis:
+    """Return the null hypothesis that the candidate's cost is higher by at most this share.
+
+    Its rejection proves that it costs more.
+    """
     return Hypothesis(active=-(1.0 + max_extra), candidate=1.0)
 
 
 def place_bets(log_wealth: Floats, scores: Floats, bets: Floats) -> Floats:
-    """Return the logarithms of the wealth of each bet, (..., BETS), after scores of shape (...)."""
+    """Return the logarithm of the wealth of each bet, (..., BETS), after scores of shape (...)."""
     return np.asarray(log_wealth + np.log1p(np.multiply.outer(scores, bets)))
 
 
@@ -105,19 +117,23 @@ class SequentialTest:
 
     @property
     def evidence(self) -> float:
-        """The e-value now."""
+        """The current e-value."""
         return math.exp(min(float(log_evidence(np.array(self.log_wealth))), 700.0))
 
     def is_rejected(self, error_rate: float) -> bool:
-        """Return whether the hypothesis was ever rejected. The probability of rejecting a true hypothesis is at most
-        ``error_rate``."""
+        """Return whether the hypothesis was ever rejected.
+
+        The probability of rejecting a true hypothesis is at most ``error_rate``.
+        """
         return self.peak >= -math.log(error_rate)
 
 
 @dataclass(slots=True)
 class ConfidenceSequence:
-    """Confidence interval of the mean of values in [0, 1] that is valid at all times simultaneously: an empirical
-    Bernstein bound."""
+    """Confidence interval of the mean of values in [0, 1], valid at all times simultaneously.
+
+    It is an empirical Bernstein bound.
+    """
 
     count: int = 0
     total: float = 0.0
@@ -140,8 +156,10 @@ class ConfidenceSequence:
         self.squares += (value - (0.5 + self.total) / (after + 1)) ** 2
 
     def find_interval(self, error_rate: float) -> tuple[float, float]:
-        """Return the interval, within [0, 1]; for independent values, the probability that it misses the mean is
-        ``error_rate``."""
+        """Return the interval, within [0, 1].
+
+        For independent values, the probability that it misses the mean is ``error_rate``.
+        """
         if not self.count:
             return 0.0, 1.0
         center = self.weighted / self.weights
@@ -150,13 +168,13 @@ class ConfidenceSequence:
 
 
 @dataclass(slots=True)
-class Arm:
-    """Outcomes of a version: their sums, and blocks that are not part of a pair yet.
+class VersionOutcomes:
+    """Outcomes of a version: their sums, and blocks that are not yet part of a pair.
 
     Attributes:
         full_blocks: number of full blocks so far.
-        block_count, block_total: outcomes of the block that is being filled.
-        blocks: means of full blocks that wait, oldest first.
+        block_count, block_total: number and sum of the outcomes in the block that is being filled.
+        blocks: means of full blocks that wait for the other arm, oldest first.
     """
 
     count: int = 0
@@ -167,7 +185,10 @@ class Arm:
     blocks: list[float] = field(default_factory=list)
 
     def add(self, value: float, block_size: float) -> None:
-        """Add an outcome. block_size: mean size of blocks, at least 1."""
+        """Add an outcome.
+
+        block_size: mean size of blocks, at least 1.
+        """
         self.count, self.total = self.count + 1, self.total + value
         self.block_count, self.block_total = self.block_count + 1, self.block_total + value
         size = round((self.full_blocks + 1) * block_size) - round(self.full_blocks * block_size)
@@ -178,15 +199,15 @@ class Arm:
 
 
 def pair_outcomes(
-    active: Arm, candidate: Arm, outcomes: Iterable[tuple[bool, float]], share: float
+    active: VersionOutcomes, candidate: VersionOutcomes, outcomes: Iterable[tuple[bool, float]], share: float
 ) -> Iterator[tuple[float, float]]:
     """Add outcomes in [0, 1], and yield each new pair of block means: active version, candidate.
 
     Blocks without a pair wait for later outcomes; only the newest ``MAX_BLOCKS`` are kept.
 
     Args:
-        outcomes: whether each outcome is of the candidate, and its value, in order of arrival.
-        share: share of the candidate's outcomes, from which the sizes of the blocks follow.
+        outcomes: (whether it is the candidate's, value) of each outcome, in order of arrival.
+        share: share of the candidate's outcomes; it determines the sizes of the blocks.
     """
     sizes = max((1 - share) / share, 1.0), max(share / (1 - share), 1.0)
     for is_candidate, value in outcomes:

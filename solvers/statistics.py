@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arrays import Floats, Int64s
-from solvers.item_splits import ItemRows, effective_rows
+from solvers.item_splits import GroupedRows, effective_rows
 
 Z_95 = NormalDist().inv_cdf(0.975)
 """Two-sided normal quantile of 95 %."""
@@ -17,7 +17,10 @@ N = TypeVar("N", float, Floats)
 
 
 def softmax(logits: Floats) -> Floats:
-    """Return probabilities of logits, (n, C); SciPy's version takes 0.25 s to import.
+    """Return probabilities from logits, (n, C).
+
+    SciPy's version takes 0.25 s to import.
+
 
     >>> softmax(np.array([[0.0, np.log(3.0)], [1000.0, 0.0]])).round(12).tolist()
     [[0.25, 0.75], [1.0, 0.0]]
@@ -27,7 +30,7 @@ def softmax(logits: Floats) -> Floats:
 
 
 def wilson_interval(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
-    """Return Wilson's score interval of one success rate or of (n,).
+    """Return Wilson's score interval of success rates: one, or (n,).
 
     The result equals that of SciPy's ``binomtest``, but is a hundred times faster.
 
@@ -46,7 +49,7 @@ def wilson_interval(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
 
 
 def standard_error(rate: N, trials: N | float) -> N:
-    """Return the standard error of one success rate or of (n,), smoothed by Laplace's rule of succession.
+    """Return the standard error of success rates, one or (n,), smoothed by Laplace's rule of succession.
 
     >>> standard_error(0.5, 100), round(standard_error(1.0, 98), 3)
     (0.05, 0.01)
@@ -57,10 +60,10 @@ def standard_error(rate: N, trials: N | float) -> N:
 
 
 def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Floats:
-    """Return the standard error of means over the last axis, (..., n); infinite for a single item.
+    """Return the standard error of means over the last axis, (..., n); inf for a single item.
 
-    items: (n,), equal for rows of one item. With items, it is the cluster jackknife, which is reliable even if one item
-        has most rows.
+    items: (n,), equal for rows of one item. With items, the cluster jackknife is used, which is reliable even if one
+    item has most of the rows.
 
     Source: MacKinnon, Nielsen, Webb, *Fast and reliable jackknife and bootstrap methods for cluster-robust inference*,
     2023.
@@ -71,7 +74,7 @@ def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Float
     1.0
     """
     n = values.shape[-1]
-    grouped = ItemRows.from_codes(np.arange(n) if items is None else items)
+    grouped = GroupedRows.from_codes(np.arange(n) if items is None else items)
     g = len(grouped.first)
     if g == 1:
         return np.full(values.shape[:-1], np.inf)
@@ -83,12 +86,12 @@ def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Float
 
 
 def effective_sample_size(weights: Floats, items: Int64s) -> float:
-    """Return Kish's effective sample size of weighted rows, (n,); the rows of one item count as one.
+    """Return Kish's effective sample size of weighted rows, (n,); rows of one item count once.
 
     >>> effective_sample_size(np.array([1.0, 1.0, 2.0, 0.0]), np.array([0, 1, 2, 2]))
     2.6666666666666665
     """
-    sums = np.bincount(ItemRows.from_codes(items).place, weights)
+    sums = np.bincount(GroupedRows.from_codes(items).place, weights)
     return float(sums.sum() ** 2 / max(float((sums**2).sum()), 1e-300))
 
 
@@ -101,10 +104,10 @@ def normal_interval(mean: float, error: float) -> tuple[float, float]:
     return max(mean - Z_95 * error, 0.0), mean + Z_95 * error
 
 
-def wilson_lower(successes: Int64s | Floats, trials: NDArray[Any], confidence: float) -> Floats:
+def wilson_lower_bound(successes: Int64s | Floats, trials: NDArray[Any], confidence: float) -> Floats:
     """Return one-sided lower Wilson bounds of success rates, (n,), for trials of at least 1.
 
-    >>> float(wilson_lower(np.array([95]), np.array([100]), 0.95)[0].round(4))
+    >>> float(wilson_lower_bound(np.array([95]), np.array([100]), 0.95)[0].round(4))
     0.9008
     """
     return wilson_interval(np.asarray(successes / trials), trials.astype(np.float64), NormalDist().inv_cdf(confidence))[
@@ -113,15 +116,18 @@ def wilson_lower(successes: Int64s | Floats, trials: NDArray[Any], confidence: f
 
 
 def mean_accuracy(right: Floats) -> Floats:
-    """Return means over the first axis, (n, …), clipped to [0, 1], because means of doubly robust values can be
-    outside."""
+    """Return means over the first axis, (n, …), clipped to [0, 1].
+
+    Means of doubly robust values can be outside [0, 1].
+    """
     return np.asarray(np.clip(right.mean(axis=0), 0.0, 1.0))
 
 
 def accuracy_interval(right: Floats, items: Int64s) -> tuple[float, float]:
-    """Return the 95 % interval of a mean of outcomes, (n,): Wilson's, or a normal one beyond [0, 1].
+    """Return the 95 % confidence interval of a mean of outcomes, (n,).
 
-    Doubly robust values can be beyond [0, 1]. items: (n,), equal for rows of one item.
+    It is Wilson's interval, or a normal one if outcomes are beyond [0, 1], as doubly robust values can be. items: (n,),
+    equal for rows of one item.
 
     >>> accuracy_interval(np.array([1.0, 1.0, 1.0, -0.5]), np.arange(4))
     (0.0, 1.0)
@@ -133,12 +139,12 @@ def accuracy_interval(right: Floats, items: Int64s) -> tuple[float, float]:
     return max(mean - error, 0.0), min(mean + error, 1.0)
 
 
-def runs_score(values: Floats) -> float:
-    """Return the z-score of the Wald-Wolfowitz runs test around the median.
+def compute_runs_test_score(values: Floats) -> float:
+    """Return the z-score of the Wald-Wolfowitz runs test, relative to the median.
 
     It is negative if similar values follow each other, and 0 for constant values.
 
-    >>> round(runs_score(np.repeat([1.0, 2.0], 50)), 1), runs_score(np.ones(9))
+    >>> round(compute_runs_test_score(np.repeat([1.0, 2.0], 50)), 1), compute_runs_test_score(np.ones(9))
     (-9.8, 0.0)
     """
     sides = values > np.median(values)
@@ -152,10 +158,10 @@ def runs_score(values: Floats) -> float:
     return float((runs - expected) / sqrt(variance))
 
 
-def stable_mean(values: Floats) -> float:
-    """Return the mean without overflow, between the smallest and the largest value.
+def compute_stable_mean(values: Floats) -> float:
+    """Return the mean without overflow, within the range of the values.
 
-    >>> stable_mean(np.array([1.5e308, 1.5e308])), stable_mean(np.array([0.1, 0.1, 0.1]))
+    >>> compute_stable_mean(np.array([1.5e308, 1.5e308])), compute_stable_mean(np.array([0.1, 0.1, 0.1]))
     (1.5e+308, 0.1)
     """
     average = float((values / len(values)).sum())

@@ -1,18 +1,23 @@
-"""Baselines of a trace: each classifier alone, the best pairs with one threshold, and a logistic router on embeddings.
+"""Baselines of a trace.
 
-Rules are tuned on training rows and replayed on all rows. On training rows the router is cross-fitted.
+They are each classifier alone, the best pairs with one threshold, a logistic router on embeddings, and the choices of a
+log.
+
+Rules are tuned on training rows and replayed on all rows. On training rows, the router is cross-fitted.
 """
 
 import warnings
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 
 from models import Trace
 from models.arrays import Bools, Floats, Int64s
-from solvers.item_splits import fold_rows
+from parsimony.runs.steps import REJECT
+from solvers.item_splits import assign_group_folds
 from solvers.principal_directions import principal_directions
-from solvers.savings import Replay, replay_each_classifier
+from solvers.savings import AS_LOGGED, Replay, replay_each_classifier
 from solvers.two_stage_rules import escalated_mask, select_stages, tune_two_stages
 
 ROUTER_BUDGETS = np.linspace(0.1, 0.9, 9)
@@ -20,20 +25,39 @@ ROUTER_BUDGETS = np.linspace(0.1, 0.9, 9)
 MAX_DIRECTIONS, MAX_ROWS = 64, 20_000
 MIN_ROUTER_ROWS = 40
 _STEPS = 40
+MIN_SINGLE_CALLS = 0.5
+"""Minimum share of rows with one call in the log of an application; a filled trace has more calls per row."""
 
 
 def replay_trace_baselines(dataset: Trace, training: Int64s, embedder: int | None = None) -> dict[str, Replay]:
     """Replay the baselines on all rows of a trace, by name.
 
-    Partial traces have no pairs, because pairs need rows in which both classifiers were called.
+    Partial traces have no pairs, because pairs need rows in which both classifiers were called. For logs, the logged
+    choices are a baseline instead.
 
     Args:
         training: rows that tune the rules.
-        embedder: classifier that computes embeddings, which the router pays for every row; None: free.
+        embedder: classifier that computes embeddings; the router pays for it in every row. None if embeddings are free.
     """
     rows = np.arange(dataset.rows)
     single, routers = replay_each_classifier(dataset, rows), _routers(dataset, training, embedder)
-    return single | routers if dataset.is_partial else single | _pairs(dataset, training) | routers
+    return single | (_replay_log(dataset) if dataset.is_partial else _pairs(dataset, training)) | routers
+
+
+def _replay_log(dataset: Trace) -> dict[str, Replay]:
+    """Replay the calls of a log, if most rows have one call.
+
+    The outcome and cost of a row are the means of its calls. If one random draw decided on all calls of a row, as in
+    recordings that explore, this baseline does not exist. Such rows have calls that the application did not choose.
+    """
+    own = [place for place, one in enumerate(dataset.spec.classifiers) if one.name != REJECT]
+    called = dataset.called[:, own]
+    explores = dataset.spec.joint_propensity == "smallest"
+    if explores or not dataset.observed.size or float((called.sum(axis=1) == 1).mean()) < MIN_SINGLE_CALLS:
+        return {}
+    observed = (dataset.observed, dataset.observed_costs)
+    right, costs = (np.nanmean(np.where(called, each[:, own], np.nan), axis=1) for each in observed)
+    return {AS_LOGGED: Replay(right, costs)}
 
 
 def replay_baselines_on(training: Trace, holdout: Trace) -> dict[str, Replay]:
@@ -50,12 +74,19 @@ def replay_baselines_on(training: Trace, holdout: Trace) -> dict[str, Replay]:
         items=items.astype(np.int64),
         called=np.concatenate((training.called, holdout.called)),
         observed=np.concatenate((training.observed, holdout.observed)),
+        observed_costs=np.concatenate((training.observed_costs, holdout.observed_costs)),
     )
     return {name: one.take(own) for name, one in replay_trace_baselines(both, np.arange(training.rows)).items()}
 
 
-def most_accurate_baseline(dataset: Trace, training: Int64s) -> str:
-    """Return the name of today's baseline: always the most accurate classifier; ties go to the cheapest."""
+def find_current_baseline(baselines: Collection[str], dataset: Trace, training: Int64s) -> str:
+    """Return the name of the baseline that represents today's choices.
+
+    It is the choices of a log, if they are among the baselines. Otherwise the most accurate classifier always answers;
+    ties go to the cheapest.
+    """
+    if AS_LOGGED in baselines:
+        return AS_LOGGED
     quality, costs = dataset.quality[training].mean(axis=0), dataset.costs[training].mean(axis=0)
     place = int(np.lexsort((costs, -quality))[0])
     return f"always {dataset.spec.classifiers[place].name}"
@@ -78,7 +109,7 @@ def _pairs(dataset: Trace, training: Int64s) -> dict[str, Replay]:
 
 
 def _routers(dataset: Trace, training: Int64s, embedder: int | None) -> dict[str, Replay]:
-    """Route each row to the classifier with the largest predicted accuracy less priced mean cost."""
+    """Route each row to the classifier with the largest predicted accuracy minus priced mean cost."""
     if not dataset.embeddings.shape[1] or len(training) < MIN_ROUTER_ROWS:
         return {}
     places = select_stages(dataset.costs[training].mean(axis=0), dataset.quality[training].mean(axis=0))
@@ -98,7 +129,7 @@ def _routers(dataset: Trace, training: Int64s, embedder: int | None) -> dict[str
 def _predicted(dataset: Trace, training: Int64s, places: Int64s) -> Floats:
     """Predict the accuracy of classifiers, (n, k), by cross-fitting on training rows."""
     fold = np.full(dataset.rows, -1)
-    fold[training] = fold_rows(dataset.item_codes[training], 2, np.random.default_rng(0))
+    fold[training] = assign_group_folds(dataset.item_codes[training], 2, np.random.default_rng(0))
     predicted = np.empty((dataset.rows, len(places)))
     for part in (-1, 0, 1):
         tested = fold == part
@@ -140,7 +171,7 @@ def _route(values: Floats, means: Floats, price: float) -> Int64s:
 
 
 def _price_at(values: Floats, means: Floats, budget: float) -> float:
-    """Find the price of cost at which the mean cost equals the budget, by bisection."""
+    """Find, by bisection, the price of cost at which the mean cost equals the budget."""
     low, high = 0.0, 10 / max(float(np.ptp(means)), 1e-300)
     for _ in range(_STEPS):
         middle = (low + high) / 2

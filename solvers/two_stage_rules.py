@@ -1,6 +1,6 @@
 """Two-stage rules: call a cheap classifier, and escalate if its confidence is below an accept threshold.
 
-Pairs and thresholds are tuned on training rows. On holdout rows they are baselines of every artifact kind.
+Pairs and thresholds are tuned on training rows. On holdout rows, the rules are baselines of every artifact kind.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def tune_two_stages(
         right: (n, k), quality of each answer, in [0, 1].
         costs: (n, k), cost of the first stage.
         costs_of_both: returns the cost of both stages, (n,); None for an invalid pair.
-        tradeoff: weight of a unit of cost; the best rule for it is also returned. None: only the hull.
+        tradeoff: weight of a unit of cost; the best rule for this weight is also returned. None returns only the hull.
     Complexity: O(k² n + k n log n) for at most 12 classifiers.
     """
     found: list[TwoStageRule] = []
@@ -85,5 +85,5 @@ def select_stages(costs: Floats, accuracies: Floats) -> Int64s:
 
 
 def escalated_mask(rule: TwoStageRule, confidences: Floats) -> Bools:
-    """Return the mask, (n,), of rows that escalate to the second classifier."""
+    """Return which rows escalate to the second classifier, (n,)."""
     return np.asarray(confidences[:, rule.first] < rule.threshold)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from threading import Thread
 from uuid import uuid4
 
-from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, prepare_rebuild, request_next
+from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, make_next_build_request, prepare_rebuild
 from app.building.start_rollout import start_rollout
-from app.store.automations import CLAIM_S, StoredAutomation
+from app.store.automations import CLAIM_TTL_S, StoredAutomation
 from app.store.pointers import Id
 from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildRequest
-from models.errors import ParsimonyError, StoreRefused, StoreUnavailable, TooManyBuilds, UnknownBuild
+from models.errors import ParsimonyError, StoreRefused, StoreUnavailable, TooManyBuilds, UnknownBuild, UnknownRollout
 from models.feedback import Alarm
 from models.rebuild import RebuildRequest
 from models.recording import FreezeRequest, FrozenDataset
@@ -31,14 +31,16 @@ Freeze = Callable[[str, FreezeRequest], FrozenDataset]
 
 @dataclass(slots=True)
 class AutomationRunner:
-    """Takes the steps of all artifacts in a separate thread, because a step can take seconds."""
+    """Takes automatic steps for all artifacts in a thread, because a step takes seconds."""
 
     repos: Repositories
     freeze: Freeze
     _thread: Thread | None = None
 
     def run_in_background(self, records: Mapping[Id, StoredAutomation]) -> None:
-        """Take the next steps, unless earlier steps are still running; call it every few seconds.
+        """Take the next steps, unless earlier steps are still running.
+
+        Call it every few seconds.
 
         Args:
             records: flags and state of each artifact.
@@ -55,11 +57,15 @@ class AutomationRunner:
 
 
 def run_automations(repos: Repositories, records: Mapping[Id, StoredAutomation], freeze: Freeze) -> None:
-    """Take the next step of each artifact whose automation is on; raises StoreUnavailable or StoreRefused."""
+    """Take the next step of each artifact with automation.
+
+    Raises StoreUnavailable or StoreRefused.
+    """
     for artifact, record in records.items():
         try:
             _rebuild(repos, artifact, record, freeze)
             _roll_out(repos, artifact, record)
+            _report_end(repos, artifact, record)
         except (StoreUnavailable, StoreRefused):
             raise
         except TooManyBuilds:  # the step is claimed again later
@@ -71,9 +77,17 @@ def run_automations(repos: Repositories, records: Mapping[Id, StoredAutomation],
             _record_failure(repos, artifact, str(error))
 
 
-def _record_failure(repos: Repositories, artifact: Id, problem: str) -> None:
-    """Record why a step failed; a deleted artifact has no record."""
-    if repos.automations.change_record(artifact, lambda one: one.with_failure(problem)) is not None:
+def _record_failure(repos: Repositories, artifact: Id, problem: str, known: StoredAutomation | None = None) -> None:
+    """Record the reason why a step failed; a deleted artifact has no record.
+
+    Args:
+        known: the record as it was read; nothing is recorded if it has changed since. None skips this check.
+    """
+
+    def add_failure(one: StoredAutomation) -> StoredAutomation | None:
+        return one.with_failure(problem) if known is None or one == known else None
+
+    if repos.automations.change_record(artifact, add_failure) is not None:
         logger.warning("automation failed artifact=%s error=%s", "/".join(artifact), problem)
 
 
@@ -82,13 +96,13 @@ class _TooFewRows(Exception):
 
 
 def _with_wait(record: StoredAutomation, reason: str) -> StoredAutomation | None:
-    """Return the record with an event, unless it is the last one already."""
+    """Return the record with a ``waiting`` event; None if that is the last event."""
     is_known = bool(record.events) and record.events[-1].event == "waiting"
     return None if is_known else record.with_event("waiting", reason)
 
 
 def _rebuild(repos: Repositories, artifact: Id, record: StoredAutomation, freeze: Freeze) -> None:
-    """Start a rebuild of a drifted version, once enough rows came since the change."""
+    """Start a rebuild of a drifted version, once enough rows arrived since the change."""
     if not record.spec.rebuild_on_drift:
         return
     active = repos.artifacts.get_record(*artifact)
@@ -121,11 +135,11 @@ def _has_failed(record: StoredAutomation, active: ArtifactRecord, alarm: Alarm) 
 def _claim_rebuild(
     repos: Repositories, artifact: Id, record: StoredAutomation, active: ArtifactRecord, alarm: Alarm
 ) -> StoredAutomation | None:
-    """Claim the rebuild after an alarm; None if another server was faster."""
+    """Claim the rebuild after an alarm; None if another server claimed it first."""
     now = time.time()
 
     def claim(one: StoredAutomation) -> StoredAutomation | None:
-        if one != record or now - one.claimed_at < CLAIM_S:
+        if one != record or now - one.claimed_at < CLAIM_TTL_S:
             return None
         planned = one.planned_build if one.drifted_version == active.version else None
         return StoredAutomation(
@@ -143,7 +157,10 @@ def _claim_rebuild(
 def _queue_build(
     repos: Repositories, active: ArtifactRecord, recording: str | None, build_id: str, alarm: Alarm, freeze: Freeze
 ) -> Build:
-    """Queue the rebuild; the build of this id, if a server that died has queued it."""
+    """Queue the rebuild.
+
+    If a server that died has already queued it, return the build of this id.
+    """
     with suppress(UnknownBuild):
         return repos.builds.get(build_id)
     if recording is None:
@@ -154,7 +171,10 @@ def _queue_build(
 
 
 def _has_enough(repos: Repositories, active: ArtifactRecord, alarm: Alarm, spec: AutomationSpec) -> bool:
-    """Return whether enough feedback came since the change point: rows, or outcomes with a recording."""
+    """Return whether enough feedback arrived since the change point.
+
+    With a recording, outcomes are counted; otherwise rows.
+    """
     if spec.recording is not None:
         outcomes = repos.feedback.get_sums(active.ref).get("outcomes", 0)
         return outcomes - alarm.change_point >= MIN_ROWS_SINCE_CHANGE
@@ -165,18 +185,18 @@ def _has_enough(repos: Repositories, active: ArtifactRecord, alarm: Alarm, spec:
 
 
 def _freeze_rows(active: ArtifactRecord, recording: str, build_id: str, alarm: Alarm, freeze: Freeze) -> BuildRequest:
-    """Make a dataset of the rows of a recording since the change, and return the build request.
+    """Store a recording's rows since the change as a dataset; return the build request.
 
-    The dataset's name has digits of the build's id, so that it replaces only a dataset of the same step.
+    The dataset's name includes digits of the build's id, so that it replaces only a dataset of the same step.
 
-    Raises _TooFewRows: they are too few yet.
+    Raises _TooFewRows if there are too few rows so far.
     """
     dataset = f"{active.name[:36]}.{active.version + 1}.{build_id[:8]}"
     frozen = freeze(recording, FreezeRequest(dataset=dataset, since=alarm.changed_at))
     if frozen.rows < MIN_ROWS_SINCE_CHANGE:
         have = f"recording {recording!r} must have {MIN_ROWS_SINCE_CHANGE} usable rows since {alarm.changed_at}"
         raise _TooFewRows(f"{have}, got {frozen.rows} of {frozen.recorded_rows}; send the truths of more items")
-    return request_next(active, dataset, activate=False)
+    return make_next_build_request(active, dataset, activate=False)
 
 
 def _roll_out(repos: Repositories, artifact: Id, record: StoredAutomation) -> None:
@@ -198,3 +218,17 @@ def _roll_out(repos: Repositories, artifact: Id, record: StoredAutomation) -> No
                 replace(one.with_event("rollout", reason), rollout_version=version) if one.build == build.id else None
             ),
         )
+
+
+def _report_end(repos: Repositories, artifact: Id, record: StoredAutomation) -> None:
+    """Record that the rollout of the rebuilt version was aborted or stopped.
+
+    The next alarm starts another rebuild.
+    """
+    if record.rollout_version is None or record.problem:
+        return
+    with suppress(UnknownRollout):
+        rollout = repos.rollouts.get(artifact)
+        if rollout.id == record.build and rollout.status in ("aborted", "stopped"):
+            end = f"{rollout.status}: {rollout.events[-1].reason}"
+            _record_failure(repos, artifact, f"the rollout of version {record.rollout_version} was {end}", record)

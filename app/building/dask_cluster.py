@@ -14,12 +14,12 @@ from joblib._dask import Batch, DaskDistributedBackend
 
 from models.errors import ParsimonyError
 
-PATIENCE_S = 10
+WORKER_WAIT_S = 10
 """How long to wait for the scheduler, for a worker that takes the first work, and for one after all have gone."""
 
 
 class _Whole(Batch):  # type: ignore[misc]
-    """Work that is not cut up further: a learner with parallel parts of its own does them one after the other."""
+    """Work that is not divided further: nested parallel parts run sequentially."""
 
     def __call__(self, tasks: list[tuple[Callable[..., Any], Any, Any]]) -> list[Any]:
         with joblib.parallel_config(backend="sequential"):
@@ -27,16 +27,17 @@ class _Whole(Batch):  # type: ignore[misc]
 
 
 class _Backend(DaskDistributedBackend):  # type: ignore[misc]
-    """Sends the data along with the work, so that the scheduler can give both to another worker.
+    """Sends the data with the work, so that the scheduler can move both to another worker.
 
-    joblib's own puts arrays on one of the workers: they die with it, and with them the build.
+    joblib's own backend puts arrays on one of the workers. If this worker dies, the arrays are lost and the build
+    fails.
     """
 
     async def _to_func_args(self, func: Any) -> tuple[Batch, list[Any]]:
         return _Whole(func.items), list(func.items)
 
     def effective_n_jobs(self, n_jobs: int) -> int:
-        """Return the number of the cluster's threads, at least 2: for 1 joblib would work locally."""
+        """Return the number of the cluster's threads, at least 2; with 1, joblib works locally."""
         return max(2, int(super().effective_n_jobs(n_jobs)))
 
     def submit(self, func: Any, callback: Any = None) -> Any:
@@ -46,18 +47,21 @@ class _Backend(DaskDistributedBackend):  # type: ignore[misc]
         return sent
 
     def start_call(self) -> None:
-        """Start training, and watch that the cluster has workers."""
+        """Start training, and watch whether the cluster has workers."""
         super().start_call()
         self.client.loop.add_callback(self._watch)
 
     async def _watch(self) -> None:
-        """Abort all work once the cluster has had no worker for a while: nothing else would report it."""
+        """Abort all work if the cluster has had no worker for ``WORKER_WAIT_S``.
+
+        Nothing else would report this.
+        """
         seen = time.monotonic()
         while self._continue:
-            await asyncio.sleep(PATIENCE_S / 10)
+            await asyncio.sleep(WORKER_WAIT_S / 10)
             if await self._has_workers():
                 seen = time.monotonic()
-            elif time.monotonic() - seen > PATIENCE_S:
+            elif time.monotonic() - seen > WORKER_WAIT_S:
                 for waiting in list(self._results.values()):
                     waiting.set_exception(TimeoutError())
                 return
@@ -70,21 +74,21 @@ class _Backend(DaskDistributedBackend):  # type: ignore[misc]
 
 
 @contextmanager
-def training_on_cluster(scheduler: str) -> Iterator[None]:
-    """Make joblib train on a Dask cluster within the block.
+def dask_backend(scheduler: str) -> Iterator[None]:
+    """Let joblib train on a Dask cluster within the block.
 
     Raises ParsimonyError if the cluster cannot be reached or is lost, or if training kills its workers.
     """
     try:
         asyncio.run(_reach(scheduler))
-        client = Client(scheduler, timeout=PATIENCE_S, set_as_default=False)
+        client = Client(scheduler, timeout=WORKER_WAIT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ParsimonyError(f"cannot connect to Dask at {scheduler} (PARSIMONY_DASK_SCHEDULER): {error}") from error
-    with client, joblib.parallel_config(backend=_Backend(client=client, wait_for_workers_timeout=PATIENCE_S)):
+    with client, joblib.parallel_config(backend=_Backend(client=client, wait_for_workers_timeout=WORKER_WAIT_S)):
         try:
             yield
         except TimeoutError as error:
-            raise ParsimonyError(f"Dask at {scheduler} had no worker for {PATIENCE_S} s; start one") from error
+            raise ParsimonyError(f"Dask at {scheduler} had no worker for {WORKER_WAIT_S} s; start one") from error
         except CancelledError as error:
             raise ParsimonyError(f"lost the connection to the Dask scheduler {scheduler} during training") from error
         except KilledWorker as error:
@@ -96,8 +100,9 @@ def training_on_cluster(scheduler: str) -> Iterator[None]:
 async def _reach(scheduler: str) -> None:
     """Connect once; raises OSError if no scheduler answers, ValueError if the address is malformed.
 
-    A client that does not come to be takes a lock of Dask's when it is collected, at any time. If the next client holds
-    it then, in the same thread, both wait for ever: so none is made before it is known that it can be.
+    If the creation of a Dask client fails, its garbage collection takes a Dask lock at any later time. If the next
+    client holds this lock in the same thread, both wait forever. So the connection is tested before a client is
+    created.
     """
-    comm = await connect(scheduler, timeout=PATIENCE_S)
+    comm = await connect(scheduler, timeout=WORKER_WAIT_S)
     await comm.close()

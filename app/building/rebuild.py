@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from app.processes.clock import current_time
-from app.store.datasets import digest_of
-from app.store.feedback import KeptRow
+from app.processes.clock import current_timestamp
+from app.store.datasets import hash_dataset
+from app.store.feedback import FeedbackRow
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Dataset
 from models.arrays import Bools, Floats
-from models.dataset_rows import with_rows
+from models.dataset_rows import append_rows
 from models.errors import Conflict
 from models.feedback import Alarm
 from models.rebuild import Rebuild, RebuildRequest
@@ -22,7 +22,7 @@ from solvers.base import make_generator
 
 MIN_ROWS_SINCE_CHANGE = 200
 """After an alarm a rebuild learns from the rows since the change point alone if there are this many."""
-DAY_S = 86_400.0
+SECONDS_PER_DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +58,24 @@ def prepare_rebuild(repos: Repositories, record: ArtifactRecord, options: Rebuil
     info = repos.datasets.get_info(record.dataset)
     if record.dataset_sha256 not in ("", info.sha256):
         raise Conflict(f"dataset {info.name!r} was replaced after version {record.version} was built from it")
-    change = find_change(rows, options, repos.feedback.get_alarms(record.ref))
+    change = find_change_point(rows, options, repos.feedback.get_alarms(record.ref))
     stored_at = datetime.fromisoformat(info.created_at).timestamp()
     kept = _choose_rows(info.rows, stored_at, rows, options, change, seed=record.seed)
     old, new = kept[: info.rows], [row for row, keep in zip(rows, kept[info.rows :], strict=True) if keep]
     if not new:
         raise Conflict(f"no feedback rows since {options.since}; the feedback has {len(rows)} rows")
     chosen = _join_rows(repos.datasets.load(info).take(np.flatnonzero(old)), new)
-    name = _free_name(repos, record, options.dataset, digest_of(chosen))
-    repos.datasets.put(name, chosen, created_at=current_time())
-    request = request_next(record, name, activate=options.activate)
+    name = _free_name(repos, record, options.dataset, hash_dataset(chosen))
+    repos.datasets.put(name, chosen, created_at=current_timestamp())
+    request = make_next_build_request(record, name, activate=options.activate)
     return PreparedRebuild(request, int(old.sum()), len(new), change)
 
 
-def request_next(record: ArtifactRecord, dataset: str, *, activate: bool) -> BuildRequest:
-    """Return the build request of an artifact's next version: with the same options, from another dataset."""
+def make_next_build_request(record: ArtifactRecord, dataset: str, *, activate: bool) -> BuildRequest:
+    """Return the build request of an artifact's next version, with the same options.
+
+    The dataset may be another one.
+    """
     return BuildRequest(
         kind=record.kind,
         name=record.name,
@@ -84,7 +87,7 @@ def request_next(record: ArtifactRecord, dataset: str, *, activate: bool) -> Bui
     )
 
 
-def find_change(rows: Sequence[KeptRow], options: RebuildRequest, alarms: Sequence[Alarm]) -> int | None:
+def find_change_point(rows: Sequence[FeedbackRow], options: RebuildRequest, alarms: Sequence[Alarm]) -> int | None:
     """Return the change point of the last alarm, if enough rows follow it.
 
     Returns None if the request selects rows itself.
@@ -98,13 +101,13 @@ def find_change(rows: Sequence[KeptRow], options: RebuildRequest, alarms: Sequen
 def _choose_rows(
     old_rows: int,
     stored_at: float,
-    rows: Sequence[KeptRow],
+    rows: Sequence[FeedbackRow],
     options: RebuildRequest,
     change: int | None,
     *,
     seed: int,
 ) -> Bools:
-    """Return which of the old rows, and of those of the feedback behind them, to learn from."""
+    """Return which of the old rows, and of the rows from later feedback, to learn from."""
     at = np.concatenate([np.full(old_rows, stored_at), [row.at for row in rows]])
     number = np.concatenate([np.zeros(old_rows), [row.number for row in rows]])
     kept = np.ones(len(at), dtype=bool)
@@ -114,11 +117,11 @@ def _choose_rows(
         kept &= number >= change
     if options.only_new:
         kept &= number > 0
-    return kept if options.half_life is None else kept & sample_by_age(at, options.half_life * DAY_S, seed)
+    return kept if options.half_life is None else kept & sample_by_age(at, options.half_life * SECONDS_PER_DAY, seed)
 
 
 def sample_by_age(at: Floats, half_life: float, seed: int) -> Bools:
-    """Return which rows to keep: each with probability 2^(-age / half-life).
+    """Return which rows to keep; the probability of each is 2^(-age / half-life).
 
     The age of the newest row is 0. Rows are not duplicated.
 
@@ -128,14 +131,17 @@ def sample_by_age(at: Floats, half_life: float, seed: int) -> Bools:
     return np.asarray(make_generator(seed).random(len(at)) < 2.0 ** (-(at.max() - at) / half_life))
 
 
-def _join_rows(old: Dataset, new: Sequence[KeptRow]) -> Any:
+def _join_rows(old: Dataset, new: Sequence[FeedbackRow]) -> Any:
     vectors = [row.embedding for row in new if row.embedding is not None]
     embeddings = np.array(vectors, dtype=np.float32) if vectors else None
-    return with_rows(old, [row.row for row in new], embeddings)
+    return append_rows(old, [row.row for row in new], embeddings)
 
 
 def _free_name(repos: Repositories, record: ArtifactRecord, wanted: str | None, digest: str) -> str:
-    """Return the name of the new dataset: one that is free, or has the same rows, by an earlier rebuild."""
+    """Return the name of the new dataset.
+
+    The name is free, or an earlier rebuild has stored the same rows under it.
+    """
     there = {known.name: known.sha256 for known in repos.datasets.get_infos()}
     candidates = (_name_after(record, k) for k in count(1)) if wanted is None else iter([wanted])
     for name in candidates:
@@ -145,7 +151,7 @@ def _free_name(repos: Repositories, record: ArtifactRecord, wanted: str | None, 
 
 
 def _name_after(record: ArtifactRecord, more: int = 1) -> str:
-    """Name the dataset of the next version, or of one later: the old name, its number replaced.
+    """Name the dataset of the next or a later version: the old name with another number.
 
     >>> _name_after(ArtifactRecord.model_construct(dataset="digits.3", version=3))
     'digits.4'

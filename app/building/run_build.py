@@ -14,13 +14,14 @@ from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from rq.timeouts import JobTimeoutException
 
-from app.processes.clock import current_time
+from app.processes.clock import current_timestamp
 from app.processes.parent_death import die_with_parent
 from app.settings import Settings
 from app.sources.read import read_source
-from app.sources.scan import refuse_changed_file
+from app.sources.scan import require_unchanged_file
 from app.store import codec
 from app.store.builds import ADVICE, SOURCE, Builds
+from app.store.conversation_windows import fill_conversation_options
 from app.store.repositories import Repositories, open_repositories
 from app.store.training_cache import TrainingCache
 from app.store.uploads import parse_spec
@@ -31,7 +32,7 @@ from models.errors import Cancelled, ParsimonyError
 from models.losses import LossPrices
 from models.stored_dataset import DatasetInfo
 from models.word_embedding import DIMENSIONS, WORDS
-from solvers import KINDS, AnyKind, BuildContext, Fitted, Plan, Progress
+from solvers import KINDS, AnyKind, BuildContext, FitResult, Plan, Progress
 from solvers.advice import advise
 from solvers.base import make_generator
 from solvers.confidence_profile import profile_confidences
@@ -66,7 +67,7 @@ def run_build(build_id: str) -> None:
 
 
 def _reason(error: BaseException, limit: int) -> str | None:
-    """Return why a build failed; None for an internal error, which only the log has."""
+    """Return the reason why a build failed; None for an internal error, only logged."""
     if isinstance(error, JobTimeoutException):
         return f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)"
     if any(isinstance(cause, MemoryError) for cause in _causes(error)):
@@ -75,7 +76,10 @@ def _reason(error: BaseException, limit: int) -> str | None:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and all its causes: libraries that run out of memory raise misleading errors afterward."""
+    """Yield an error and all its causes.
+
+    Libraries that run out of memory raise misleading errors afterward.
+    """
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -88,7 +92,7 @@ def _build_and_publish(repos: Repositories, build: Build) -> None:
     check, commit = repos.builds.commit_result(build.id)
     repos.artifacts.publish(
         data,
-        created_at=current_time(),
+        created_at=current_timestamp(),
         activate=build.activate,
         check=check,
         commit=commit,
@@ -98,26 +102,26 @@ def _build_and_publish(repos: Repositories, build: Build) -> None:
 
 def _advise_and_keep(repos: Repositories, build: Build) -> None:
     request = AdviceRequest(dataset=build.dataset, seed=build.seed, **build.params)
-    advice = advise_on(repos, request, _reporting(repos, build.id))
-    repos.builds.end_successfully(build.id, lambda pipe: repos.datasets.keep_advice(pipe, advice))
+    advice = build_advice(repos, request, _reporting(repos, build.id))
+    repos.builds.end_successfully(build.id, lambda pipe: repos.datasets.store_advice(pipe, advice))
 
 
 def _read_and_store(repos: Repositories, build: Build) -> None:
     """Check the files of a source, and store the sample of their rows as a dataset."""
     spec = parse_spec(json.dumps(build.params["spec"]))
     source = DatasetSource.model_validate(build.params["source"])
-    with training_on(repos.settings.dask_scheduler):
+    with joblib_backend(repos.settings.dask_scheduler):
         dataset, facts = read_source(source, spec, repos.settings.allowed_sources(), _reporting(repos, build.id))
 
     def refuse_cancelled(replaced: str | None) -> None:
-        repos.builds.refuse_unless_running(repos.builds.get(build.id))
+        repos.builds.require_running(repos.builds.get(build.id))
 
-    repos.datasets.put(build.name, dataset, created_at=current_time(), allow=refuse_cancelled, source=facts)
+    repos.datasets.put(build.name, dataset, created_at=current_timestamp(), allow=refuse_cancelled, source=facts)
     repos.builds.end_build(build.id, "succeeded", None)
 
 
 def _reporting(repos: Repositories, build_id: str) -> Progress:
-    """Record a build's progress, but not more often than a person can read."""
+    """Return a callback that records a build's progress at a limited rate."""
     last = 0.0
 
     def progress(done: int, total: int, message: str) -> None:
@@ -137,11 +141,11 @@ def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Pr
     """
     info = repos.datasets.get_info(request.dataset)
     for file in () if info.source is None else info.source.files:
-        refuse_changed_file(file)
+        require_unchanged_file(file)
     kind = KINDS[request.kind]
-    options = with_embedder(kind, options, info)
+    options = fill_conversation_options(kind, fill_embedder_option(kind, options, info), info)
     loaded, run = repos.datasets.load(info), _run(repos, progress)
-    with training_on(repos.settings.dask_scheduler):
+    with joblib_backend(repos.settings.dask_scheduler):
         dataset = prepare_rows(loaded, request.seed, takes_partial=kind.takes_partial_traces)
         if request.guarantees is None:
             fitted = kind.fit(dataset, options, make_generator(request.seed), run)
@@ -150,19 +154,24 @@ def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Pr
     return codec.encode(fitted.plan, _manifest(request, options, (info, dataset), fitted))
 
 
-def with_embedder(kind: AnyKind, options: Value, facts: DatasetFacts) -> Value:
-    """Return the options of a build with the built-in embedder, if it made the dataset's embeddings."""
-    is_embedded = isinstance(facts.spec, TraceSpec) and facts.spec.text is not None
-    if not (is_embedded and kind.needs_embeddings and facts.embedding_dimensions == DIMENSIONS):
+def fill_embedder_option(kind: AnyKind, options: Value, facts: DatasetFacts) -> Value:
+    """Return the build's options with the dataset's embedder, if they name none.
+
+    The options are unchanged if the dataset's embedder is unknown.
+    """
+    named: str | None = getattr(options, "embedder", WORDS)
+    if named is not None or not (isinstance(facts.spec, TraceSpec) and kind.needs_embeddings):
         return options
-    return options if getattr(options, "embedder", WORDS) else options.model_copy(update={"embedder": WORDS})
+    is_by_words = facts.spec.text is not None and facts.embedding_dimensions == DIMENSIONS
+    made_by = facts.spec.embedder or (WORDS if is_by_words else None)
+    return options if made_by is None else options.model_copy(update={"embedder": made_by})
 
 
-def advise_on(repos: Repositories, request: AdviceRequest, progress: Progress) -> Advice:
+def build_advice(repos: Repositories, request: AdviceRequest, progress: Progress) -> Advice:
     """Build every kind that a stored dataset allows, and recommend one."""
     info = repos.datasets.get_info(request.dataset)
     dataset, run = repos.datasets.load(info), _run(repos, progress)
-    with training_on(repos.settings.dask_scheduler):
+    with joblib_backend(repos.settings.dask_scheduler):
         advised = advise(dataset, request, request.seed, request.time_limit_s, run)
     return Advice(**advised, dataset=info.name, dataset_sha256=info.sha256, warnings=info.warnings)
 
@@ -177,11 +186,11 @@ def _run(repos: Repositories, progress: Progress) -> BuildContext:
 def build_locally(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:
     """Fit in this process and publish, without a queue or worker."""
     data = fit(repos, request, options, progress)
-    return repos.artifacts.publish(data, created_at=current_time(), activate=request.activate)
+    return repos.artifacts.publish(data, created_at=current_timestamp(), activate=request.activate)
 
 
 def _manifest(
-    request: BuildRequest, options: Value, learned: tuple[DatasetInfo, Dataset], fitted: Fitted[Plan]
+    request: BuildRequest, options: Value, learned: tuple[DatasetInfo, Dataset], fitted: FitResult[Plan]
 ) -> dict[str, Any]:
     info, dataset = learned
     savings = None if fitted.savings is None else fitted.savings.model_dump(mode="json")
@@ -204,13 +213,13 @@ def _manifest(
 
 
 def _confidences(dataset: Dataset) -> dict[str, Any]:
-    """Record the distribution of confidences that runs are compared with."""
+    """Record the distribution of confidences, with which runs are compared."""
     profiles = profile_confidences(dataset) if isinstance(dataset, Trace) else {}
     return {"confidences": profiles} if profiles else {}
 
 
 def _losses(dataset: Dataset) -> dict[str, Any]:
-    """Record what errors cost."""
+    """Record the losses of errors."""
     prices = LossPrices.from_losses(dataset.losses, dataset.loss_scale, dataset.classes)
     return {} if prices is None else {"losses": prices.model_dump(mode="json")}
 
@@ -220,8 +229,8 @@ def _warnings(info: DatasetInfo) -> dict[str, Any]:
 
 
 @contextmanager
-def training_on(dask_scheduler: str | None) -> Iterator[None]:
-    """Make joblib train in local processes, or on a Dask cluster if one is configured."""
+def joblib_backend(dask_scheduler: str | None) -> Iterator[None]:
+    """Let joblib train in local processes, or on a Dask cluster if one is configured."""
     if dask_scheduler is None:
         dying = {"initializer": die_with_parent, "initargs": (signal.SIGKILL, os.getpid())}
         try:
@@ -232,7 +241,7 @@ def training_on(dask_scheduler: str | None) -> Iterator[None]:
         finally:
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
         return
-    from app.building.dask_cluster import training_on_cluster  # imports Dask, an optional dependency
+    from app.building.dask_cluster import dask_backend  # imports Dask, an optional dependency
 
-    with training_on_cluster(dask_scheduler):
+    with dask_backend(dask_scheduler):
         yield

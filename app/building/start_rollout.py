@@ -5,14 +5,15 @@ from uuid import uuid4
 
 from app.store.pointers import Id
 from app.store.repositories import Repositories
-from app.store.rollouts import StoredRollout, first_event
+from app.store.rollouts import StoredRollout, make_start_event
 from models import ArtifactRecord, Fault, InvalidRequest
+from models.conversation import read_embedding_rule
 from models.errors import Conflict, UnknownRollout
 from models.rollout import RolloutRequest
 from models.word_embedding import WORDS
 from solvers import KINDS
 from solvers.base import Plan
-from solvers.rollout_evidence import Evidence
+from solvers.rollout_evidence import RolloutEvidence
 
 COST_BOUND_FACTOR = 10.0
 """Default bound on the cost of an item, as a multiple of the cost of calling every classifier once."""
@@ -21,10 +22,10 @@ COST_BOUND_FACTOR = 10.0
 def start_rollout(
     repos: Repositories, artifact: Id, rules: RolloutRequest, by: str, rollout_id: str | None = None
 ) -> bool:
-    """Start a rollout in place of an earlier one; return whether it is the first one of the artifact.
+    """Start a rollout, which replaces an earlier one; return whether it is the first.
 
     Args:
-        rollout_id: id of the rollout, which is started once: a rollout of this id keeps its state; None: a new id.
+        rollout_id: id of the rollout. If a rollout has this id already, it keeps its state. None for a new id.
     Raises:
         UnknownArtifact, UnknownVersion: the artifact or the version was not found.
         Conflict: the version is active.
@@ -56,8 +57,8 @@ def start_rollout(
         status="running",
         unit=active.unit,
         cost_bound=bound,
-        evidence=Evidence(),
-        events=(first_event(by, rules),),
+        evidence=RolloutEvidence(),
+        events=(make_start_event(by, rules),),
         senders={},
     )
     return repos.rollouts.start_rollout(artifact, rollout)
@@ -66,7 +67,7 @@ def start_rollout(
 def _refuse_missing_endpoints(
     registered: Collection[str], plans: Mapping[int, Plan], active: ArtifactRecord, candidate: ArtifactRecord
 ) -> None:
-    """Raise InvalidRequest for a candidate that runs could not call, if they can call the active version."""
+    """Raise InvalidRequest if only the candidate has classifiers without an endpoint."""
     before, after = (_list_called(plans[one.version], one).difference(registered) for one in (active, candidate))
     if after and not before:
         message = f"must have an endpoint for each classifier, as version {active.version} has; lacks"
@@ -74,25 +75,29 @@ def _refuse_missing_endpoints(
 
 
 def _refuse_other_embedder(rules: RolloutRequest, active: ArtifactRecord, candidate: ArtifactRecord) -> None:
-    """Raise InvalidRequest for a shadow that cannot decide with the embeddings of the active version."""
-    before, after = (one.params.get("embedder") for one in (active, candidate))
+    """Raise InvalidRequest for a shadow that needs other embeddings than the active version."""
+    before, after = (read_embedding_rule(one.params) for one in (active, candidate))
     if rules.mode == "shadow" and before != after:
         message = (
-            f"must be canary: version {candidate.version} has embedder {after!r}, version {active.version} {before!r}"
+            f"must be canary: version {candidate.version} has the embedder and window of conversations {after}, "
+            f"version {active.version} has {before}"
         )
         raise InvalidRequest.from_faults(Fault(("mode",), message))
 
 
 def _list_called(plan: Plan, record: ArtifactRecord) -> set[str]:
-    """Return what runs of a version call: its classifiers or features, and its embedder."""
+    """Return the names that runs of a version call.
+
+    These are its classifiers or features, and its embedder.
+    """
     kind = KINDS[record.kind]
     embedder = record.params.get("embedder") if kind.embedding_dimensions(plan) else None
     embedders = [] if embedder in (None, WORDS) else [str(embedder)]
-    return {*kind.called_names(plan), *embedders}
+    return {*kind.list_called_names(plan), *embedders}
 
 
 def _has_started(repos: Repositories, artifact: Id, rollout_id: str) -> bool:
-    """Return whether the last rollout of an artifact, which may have ended, has an id."""
+    """Return whether the last rollout of an artifact has an id; it may have ended."""
     try:
         return repos.rollouts.get(artifact).id == rollout_id
     except UnknownRollout:

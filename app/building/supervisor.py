@@ -13,8 +13,8 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 
 from app.observability.logs import configure_logging
-from app.processes.names import name_process
 from app.processes.parent_death import die_with_parent
+from app.processes.process_name import set_process_name
 from app.settings import Settings
 from app.store.embedded import EmbeddedRedis
 
@@ -57,7 +57,7 @@ class SupervisedWorker(threading.Thread):
             self._stopping.wait(1.0)
 
     def _watch(self, worker: BaseProcess, signs: Connection) -> None:
-        """Wait for a worker's end, and bring it about if the worker gives no sign of life for too long."""
+        """Wait until a worker ends; end it if it sends no heartbeat for too long."""
         last_sign_at = time.monotonic()
         while worker.is_alive() and not self._stopping.wait(0.2):
             with suppress(EOFError):  # it is about to end
@@ -78,7 +78,7 @@ class SupervisedWorker(threading.Thread):
         self.join()
 
 
-def watch_worker(settings: Settings, run_batch: RunBatch) -> None:
+def supervise_worker(settings: Settings, run_batch: RunBatch) -> None:
     """Keep one worker running until SIGTERM (main function of ``parsimony worker``)."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop_gracefully)
@@ -91,12 +91,12 @@ def watch_worker(settings: Settings, run_batch: RunBatch) -> None:
 
 
 def stop_gracefully(number: int, frame: FrameType | None) -> None:
-    """Signal handler: exit the process in order."""
+    """Handle a signal: exit the process in an orderly way."""
     raise SystemExit(0)
 
 
 def _start_worker(grace_s: float, run_batch: RunBatch) -> tuple[BaseProcess, Connection]:
-    """Start a worker: its process, and where its signs of life come from."""
+    """Start a worker; return its process and the connection with its heartbeats."""
     context = get_context("spawn")
     signs, sign_end = context.Pipe(duplex=False)
     worker = context.Process(target=run_supervised_worker, args=(os.getpid(), sign_end, grace_s, run_batch), name=NAME)
@@ -106,7 +106,7 @@ def _start_worker(grace_s: float, run_batch: RunBatch) -> tuple[BaseProcess, Con
 
 
 def _end(worker: BaseProcess, grace_s: float) -> None:
-    """Ask a worker to end, and kill it if it has not within its grace."""
+    """Terminate a worker, and kill it if it has not ended after the grace period."""
     worker.terminate()
     worker.join(grace_s)
     worker.kill()
@@ -116,13 +116,13 @@ def _end(worker: BaseProcess, grace_s: float) -> None:
 def run_supervised_worker(watcher: int, sign_end: Connection, grace_s: float, run_batch: RunBatch) -> None:
     """Run the worker in a supervised child process, which sends heartbeats."""
     os.setpgid(0, 0)  # a Ctrl-C in the terminal is for who watches: a worker that is told twice breaks its build off
-    name_process(NAME)
+    set_process_name(NAME)
     die_with_parent(signal.SIGTERM, watcher)
     from app.building.worker import run_worker  # what takes a second, once we are sure to end with who watches
 
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
-    run_worker(settings, run_batch, grace_s=grace_s, sign_of_life=lambda: _tell(sign_end))
+    run_worker(settings, run_batch, grace_s=grace_s, send_heartbeat=lambda: _tell(sign_end))
 
 
 def _tell(sign_end: Connection) -> None:

@@ -16,11 +16,11 @@ from rq.queue import Queue
 from rq.serializers import JSONSerializer
 
 from app.building.run_build import run_build
-from app.processes.cpu_time import ticks_of
+from app.processes.cpu_time import read_cpu_ticks
 from app.processes.parent_death import die_with_parent
 from app.processes.priority import lower_priority_to_idle
 from app.settings import Settings
-from app.store.batches import LONGEST_S, Batches, batch_of
+from app.store.batches import MAX_BATCH_DURATION_S, Batches, parse_job_id
 from app.store.builds import Builds
 from app.store.client import translate_errors
 from app.store.job_queue import QUEUE_NAMES
@@ -30,7 +30,7 @@ from solvers import KINDS
 
 logger = logging.getLogger("parsimony.worker")
 
-BEAT_S = 5
+HEARTBEAT_INTERVAL_S = 5
 PRELOADED = (
     "moocore",
     "scipy.linalg",
@@ -40,22 +40,22 @@ PRELOADED = (
     *(f"solvers.{name}" for name in KINDS),
 )
 """What builds and batches import when they are called: loaded here once, and not by the process of each of them."""
-STILL_S = 60.0
+HANG_TIMEOUT_S = 60.0
 """A build whose processes do nothing for so long hangs."""
 
 
 class BuildJob(Job):
-    """A job that can only run the build or batch of its id.
+    """An RQ job that can only run the build or batch of its id.
 
-    A plain RQ job imports and calls any function that the store names. So anyone who can write to the store could run
-    code.
+    A plain RQ job imports and calls any function that the store names. Then anyone with write access to the store could
+    run code.
     """
 
     run_batch: ClassVar[Callable[[str], None]]
 
     def perform(self) -> None:
         """Run the build or the batch."""
-        if batch_of(self.id) is None:
+        if parse_job_id(self.id) is None:
             run_build(self.id)
         else:
             type(self).run_batch(self.id)
@@ -79,7 +79,7 @@ class BuildWorker(Worker):
     builds: Builds
     batches: Batches
     grace_s: float
-    sign_of_life: Callable[[], None]
+    send_heartbeat: Callable[[], None]
     max_connection_wait_time = 5.0  # a store that came back is not kept waiting
     trains_here = True
     """Whether builds train on this machine, so that their CPU time shows progress; on a Dask cluster it does not."""
@@ -99,13 +99,13 @@ class BuildWorker(Worker):
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """Renew the registration of this worker, also after the store has lost it."""
-        self.sign_of_life()
+        """Renew the registration of this worker, even if the store has lost it."""
+        self.send_heartbeat()
         super().heartbeat(timeout, pipeline)
         worker_registration.register(self, pipeline)
 
     def monitor_work_horse(self, job: Job, queue: Queue) -> None:
-        """Wait for the process of a job, and measure its time from now."""
+        """Wait for the process of a job, and start measuring its run time."""
         self._taken = self._worked = time.monotonic()
         super().monitor_work_horse(job, queue)
 
@@ -114,7 +114,7 @@ class BuildWorker(Worker):
         self.current_job_working_time = time.monotonic() - self._taken if current_job_working_time else 0.0
 
     def main_work_horse(self, job: Job, queue: Queue) -> None:
-        """Run a job in its child process, which ends at the latest with the worker."""
+        """Run a job in its child process, which ends no later than the worker."""
         assert self.pid is not None
         die_with_parent(signal.SIGKILL, self.pid)
         lower_priority_to_idle()  # and so does what trains for the build
@@ -135,40 +135,42 @@ class BuildWorker(Worker):
         except (StoreUnavailable, StoreRefused) as error:
             logger.warning("heartbeat failed, build continues build=%s error=%s", job.id, error)
         limit = float(job.timeout or 0)
-        if batch_of(job.id) is None and self._stands_still():  # a batch may wait for those it calls
-            self._end(job, f"its process did nothing for {STILL_S:.0f} s: it hangs")
-        elif 0 < limit < self.current_job_working_time - BEAT_S:
-            whose = "PARSIMONY_BUILD_TIMEOUT_S" if batch_of(job.id) is None else f"{LONGEST_S} s for a batch"
+        if parse_job_id(job.id) is None and self._stands_still():  # a batch may wait for those it calls
+            self._end(job, f"its process did nothing for {HANG_TIMEOUT_S:.0f} s: it hangs")
+        elif 0 < limit < self.current_job_working_time - HEARTBEAT_INTERVAL_S:
+            whose = (
+                "PARSIMONY_BUILD_TIMEOUT_S" if parse_job_id(job.id) is None else f"{MAX_BATCH_DURATION_S} s for a batch"
+            )
             self._end(job, f"took longer than {limit:g} s ({whose})")
         elif self._stop_requested_at is not None and time.monotonic() - self._stop_requested_at > self.grace_s:
-            what = "build" if batch_of(job.id) is None else "batch"
+            what = "build" if parse_job_id(job.id) is None else "batch"
             self._give_up(job, f"the worker was stopped before the {what} had ended; start it again")
             self.kill_horse()
 
     def _stands_still(self) -> bool:
-        """Whether the process of the build, and those that train for it, have not worked for long."""
-        ticks = ticks_of(self.horse_pid) if self.trains_here else 0
+        """Return whether the build's process and its child processes used no CPU time for long."""
+        ticks = read_cpu_ticks(self.horse_pid) if self.trains_here else 0
         if ticks != self._ticks or not self.trains_here:
             self._ticks, self._worked = ticks, time.monotonic()
-        return time.monotonic() - self._worked > STILL_S
+        return time.monotonic() - self._worked > HANG_TIMEOUT_S
 
     def _beat(self, job_id: str) -> None:
-        batch = batch_of(job_id)
+        batch = parse_job_id(job_id)
         if batch is None:
             self.builds.renew_heartbeat(job_id)
         else:
             self.batches.renew_heartbeat(batch[0])
 
     def _give_up(self, job: Job, why: str) -> None:
-        """End a build whose process has died; a batch continues where it stopped, in another process."""
-        batch = batch_of(job.id)
+        """Fail a build whose process has died; a batch continues in another process."""
+        batch = parse_job_id(job.id)
         if batch is None:
             self.builds.end_build(job.id, "failed", why)
         else:
-            self.batches.give_up(*batch, why)
+            self.batches.requeue_or_fail(*batch, why)
 
     def _end(self, job: Job, why: str) -> None:
-        batch = batch_of(job.id)
+        batch = parse_job_id(job.id)
         try:
             if batch is None:
                 self.builds.end_build(job.id, "failed", why)
@@ -178,21 +180,21 @@ class BuildWorker(Worker):
             self.kill_horse()
 
     def handle_work_horse_killed(self, job: Job, retpid: Any, ret_val: Any, rusage: Any) -> None:
-        """Give up a job whose process was killed, usually for lack of memory."""
+        """Handle a job whose process was killed, usually because memory ran out."""
         cause = f"signal {os.WTERMSIG(ret_val)}" if ret_val and os.WIFSIGNALED(ret_val) else f"status {ret_val}"
         self._give_up(job, f"its process was killed by {cause}; it may have run out of memory")
         super().handle_work_horse_killed(job, retpid, ret_val, rusage)  # type: ignore[no-untyped-call]
 
 
 def run_worker(
-    settings: Settings, run_batch: Callable[[str], None], *, grace_s: float, sign_of_life: Callable[[], None]
+    settings: Settings, run_batch: Callable[[str], None], *, grace_s: float, send_heartbeat: Callable[[], None]
 ) -> None:
     """Run queued builds and batches until SIGTERM; continue after store outages.
 
     Args:
         run_batch: runs the batch of a job.
         grace_s: seconds that a running job may continue after SIGTERM.
-        sign_of_life: called about every ten seconds.
+        send_heartbeat: called about every ten seconds.
     """
     # RQ ends a job's process without joblib's cleanup. Its resource tracker then removes the folders, with a warning.
     os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
@@ -202,20 +204,20 @@ def run_worker(
     is_stopping = False
     with open_repositories(settings, client_name="parsimony-worker") as repos:
         while not is_stopping:
-            sign_of_life()
+            send_heartbeat()
             for number in (signal.SIGTERM, signal.SIGINT):  # RQ sets handlers of its own while it works
                 signal.signal(number, lambda *_: sys.exit(0))
             try:
                 with translate_errors():
                     repos.store.check_connection()
-                    is_stopping = _work(repos, grace_s, sign_of_life)
+                    is_stopping = _work(repos, grace_s, send_heartbeat)
             except (StoreUnavailable, StoreRefused) as error:
                 logger.warning("store unavailable, retrying error=%s", error)
                 time.sleep(1.0)
                 repos.restart_store()
 
 
-def _work(repos: Repositories, grace_s: float, sign_of_life: Callable[[], None]) -> bool:
+def _work(repos: Repositories, grace_s: float, send_heartbeat: Callable[[], None]) -> bool:
     """Run jobs until SIGTERM (returns True) or until the store is lost (returns False)."""
     client = repos.store.client
     worker = BuildWorker(
@@ -224,12 +226,12 @@ def _work(repos: Repositories, grace_s: float, sign_of_life: Callable[[], None])
         connection=client,
         serializer=JSONSerializer,
         worker_ttl=25,
-        job_monitoring_interval=BEAT_S,
+        job_monitoring_interval=HEARTBEAT_INTERVAL_S,
         maintenance_interval=10,
         log_job_description=False,
     )
     worker.builds, worker.batches = repos.builds, repos.batches
-    worker.grace_s, worker.sign_of_life = grace_s, sign_of_life
+    worker.grace_s, worker.send_heartbeat = grace_s, send_heartbeat
     worker.trains_here = repos.settings.dask_scheduler is None
     logger.info("worker started queues=%s", ",".join(QUEUE_NAMES))
     worker.work(logging_level="WARNING")

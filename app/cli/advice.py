@@ -42,11 +42,11 @@ def advise(
 
 
 def _advise_here(request: AdviceRequest) -> Advice:
-    from app.building.run_build import advise_on
+    from app.building.run_build import build_advice
     from app.cli.in_process import open_store
 
     with open_store() as repos, terminal.progress_bar(f"advice on {request.dataset}") as progress:
-        return advise_on(repos, request, progress)
+        return build_advice(repos, request, progress)
 
 
 def print_advice(advice: Advice, as_json: bool) -> None:
@@ -60,7 +60,7 @@ def print_advice(advice: Advice, as_json: bool) -> None:
     out.print()
     quality = terminal.quality_title(advice.alternatives[0], advice.unit)
     rows = [
-        (one.kind, terminal.quality_of(one), one.cost, one.savings.brief if one.savings else "-", one.verdict)
+        (one.kind, terminal.format_quality(one), one.cost, one.savings.brief if one.savings else "-", one.verdict)
         for one in advice.kinds
         if one.accuracy is not None
     ]
@@ -72,7 +72,7 @@ def print_advice(advice: Advice, as_json: bool) -> None:
             out.print(f"{one.kind}: no setting is within these limits")
     for left_out in advice.excluded:
         out.print(f"{left_out.kind}: {left_out.reason}")
-    alone = [(one.name, terminal.quality_of(one), one.cost) for one in advice.alternatives]
+    alone = [(one.name, terminal.format_quality(one), one.cost) for one in advice.alternatives]
     terminal.print_table("simple baselines", ["", quality, f"cost, {advice.unit}"], alone)
     _print_build(advice)
 
@@ -89,7 +89,7 @@ def _print_build(advice: Advice) -> None:
 
 
 def _short(value: Any) -> Any:
-    """Write numbers of a query in six digits."""
+    """Format numbers of a query with six digits."""
     if isinstance(value, dict):
         return {name: _short(one) for name, one in value.items()}
     return float(f"{value:.6g}") if isinstance(value, float) else value

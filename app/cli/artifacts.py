@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, kind_named
-from app.cli.service import Service, open_service
+from app.cli.options import AsJson, find_kind
+from app.cli.service import ServiceClient, open_service
 from models import Fault, InvalidRequest
 from models.errors import StoreRefused
 
@@ -32,7 +32,7 @@ def show_artifacts(
     if even_active and delete_version is None:
         raise InvalidRequest.from_faults(Fault(("even-active",), "requires --delete-version"))
     if kind is not None:
-        kind_named(kind)
+        find_kind(kind)
     with open_service() as service:
         if kind is None or name is None:
             if asked:
@@ -50,7 +50,7 @@ def _given(activate: int | None, delete: bool, delete_version: int | None) -> di
     return {"activate": activate is not None, "delete": delete, "delete-version": delete_version is not None}
 
 
-def _print_list(service: Service, kind: str | None, as_json: bool) -> None:
+def _print_list(service: ServiceClient, kind: str | None, as_json: bool) -> None:
     records = service.list_artifacts(kind)
     if as_json:
         terminal.print_json({"items": [record.model_dump(mode="json") for record in records]})
@@ -65,9 +65,9 @@ def _print_list(service: Service, kind: str | None, as_json: bool) -> None:
 
 
 def _delete(
-    service: Service, kind: str, name: str, version: int | None, *, even_active: bool, yes: bool, as_json: bool
+    service: ServiceClient, kind: str, name: str, version: int | None, *, even_active: bool, yes: bool, as_json: bool
 ) -> None:
-    """Delete an artifact or a version of it, once its name has been typed."""
+    """Delete an artifact or a version after the user has typed its name."""
     with suppress(StoreRefused):  # a damaged record can be deleted, too
         service.get_artifact(kind, name, version)  # one that is not there needs no confirmation
     what = f"{kind} {name}" if version is None else f"version {version} of {kind} {name}"
@@ -84,6 +84,6 @@ def _delete(
 
 
 def _typed(question: str) -> str:
-    """Ask on standard error, for standard output is for programs."""
+    """Prompt on standard error; standard output is reserved for programs."""
     typer.echo(question, nl=False, err=True)
     return sys.stdin.readline().strip()

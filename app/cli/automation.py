@@ -6,8 +6,8 @@ import typer
 
 from app import terminal
 from app.cli.commands import command_group
-from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
+from app.cli.key_values import parse_json_or_text, parse_key_values
+from app.cli.options import AsJson, KindArgument, NameArgument, find_kind
 from app.cli.service import open_service
 from models.rollout import Automation, AutomationSpec
 from solvers.kind import make_query
@@ -18,7 +18,7 @@ automation = command_group("Automation: a rebuild after drift, and the rollout o
 @automation.command("show")
 def automation_show(kind: KindArgument, name: NameArgument, as_json: AsJson = False) -> None:
     """Show the automation of an artifact, and its latest steps and failures."""
-    kind_named(kind)
+    find_kind(kind)
     with open_service() as service:
         _print(f"{kind} {name}", service.get_automation(kind, name), as_json)
 
@@ -34,8 +34,10 @@ def automation_set(
     as_json: AsJson = False,
 ) -> None:
     """Set what follows from drift of an artifact; after a failure, the failed step is repeated."""
-    kind_named(kind)
-    spec = make_query(AutomationSpec, **{key: json_or_text(text) for key, text in read_pairs(fields).items()})
+    find_kind(kind)
+    spec = make_query(
+        AutomationSpec, **{key: parse_json_or_text(text) for key, text in parse_key_values(fields).items()}
+    )
     with open_service() as service:
         _print(f"{kind} {name}", service.put_automation(kind, name, spec), as_json)
 
@@ -43,7 +45,7 @@ def automation_set(
 @automation.command("delete")
 def automation_delete(kind: KindArgument, name: NameArgument) -> None:
     """Turn the automation of an artifact off; its events are kept."""
-    kind_named(kind)
+    find_kind(kind)
     with open_service() as service:
         service.put_automation(kind, name, AutomationSpec())
     terminal.get_console().print(f"turned the automation of {kind} {name} off", soft_wrap=True)

@@ -8,8 +8,8 @@ import typer
 
 from app import terminal
 from app.cli.commands import command_group
-from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
+from app.cli.key_values import parse_json_or_text, parse_key_values
+from app.cli.options import AsJson, KindArgument, NameArgument, find_kind
 from app.cli.service import open_service
 from models.batch import Batch
 
@@ -31,8 +31,8 @@ def batch_add(
     as_json: AsJson = False,
 ) -> None:
     """Queue a file of items; a worker runs them."""
-    kind_named(kind)
-    given = {key: json_or_text(text) for key, text in read_pairs(limits or ()).items()}
+    find_kind(kind)
+    given = {key: parse_json_or_text(text) for key, text in parse_key_values(limits or ()).items()}
     which = {} if version is None else {"version": version}
     with open_service() as service:
         _print(service.add_batch({"kind": kind, "name": name, **given, **which}, file), as_json)
@@ -93,7 +93,7 @@ def _print(made: Batch, as_json: bool) -> None:
         terminal.print_json(facts)
         return
     spent, limits = facts.pop("spent"), facts.pop("limits")
-    facts["artifact"] = made.artifact.spelt
+    facts["artifact"] = made.artifact.full_name
     facts |= {name: value for name, value in limits.items() if value is not None}
     facts["spent"] = f"{spent['cost']:.4g} {spent['unit']}"
     terminal.print_facts(f"batch {made.id}", {name: value for name, value in facts.items() if value is not None})

@@ -6,7 +6,7 @@ import typer
 
 from app import terminal
 from app.cli.commands import command_group
-from app.cli.key_values import json_or_text, read_pairs
+from app.cli.key_values import parse_json_or_text, parse_key_values
 from app.cli.options import AsJson
 from app.cli.service import open_service
 
@@ -25,8 +25,8 @@ def budgets_set(
     as_json: AsJson = False,
 ) -> None:
     """Set a budget; it replaces a budget of the same name, and keeps its spent amount."""
-    pairs = read_pairs(fields)
-    spec = {key: text if key in TEXTS else json_or_text(text) for key, text in pairs.items()}
+    pairs = parse_key_values(fields)
+    spec = {key: text if key in TEXTS else parse_json_or_text(text) for key, text in pairs.items()}
     with open_service() as service:
         kept = service.put_budget(name, spec)
     if as_json:
@@ -69,7 +69,7 @@ def _rows_of(item: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 @budgets.command("delete")
 def budgets_delete(name: BudgetArgument) -> None:
-    """Delete a budget; its limits no longer hold."""
+    """Delete a budget; its limits no longer apply."""
     with open_service() as service:
         service.delete_budget(name)
     terminal.get_console().print(f"deleted budget {name}")
@@ -92,7 +92,11 @@ def show_spend(
         return
     terminal.explain_empty_list(report["rows"])
     rows = [
-        (*(row[name] or "none" for name in columns), row["calls"], row["cost"], row["strongest_cost"], row["unit"])
+        (
+            *(row[name] or "none" for name in columns),
+            "planned" if row["is_planned"] else "measured",
+            *(row[name] for name in ("calls", "cost", "strongest_cost", "unit")),
+        )
         for row in report["rows"]
     ]
-    terminal.print_table("spend", [*columns, "calls", "cost", "strongest only", "unit"], rows)
+    terminal.print_table("spend", [*columns, "costs", "calls", "cost", "strongest only", "unit"], rows)

@@ -9,10 +9,10 @@ from typer.core import TyperCommand
 
 from app import terminal
 from app.cli.commands import command_group, single_command
-from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, KindArgument, NameArgument, Params, kind_named
-from app.cli.service import Service, open_service
-from app.store.builds import check_dataset, checked_request
+from app.cli.key_values import parse_json_or_text, parse_key_values
+from app.cli.options import AsJson, KindArgument, NameArgument, Params, find_kind
+from app.cli.service import ServiceClient, open_service
+from app.store.builds import check_dataset, validate_build_request
 from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildRequest, Value
 from models.errors import ParsimonyError
@@ -25,12 +25,12 @@ Local = Annotated[bool, typer.Option("--local", help="Build in this process, not
 Activate = Annotated[
     bool, typer.Option("--activate/--no-activate", help="Make the new version active, or keep it for a rollout.")
 ]
-_LOOK_S = 0.2
+_POLL_INTERVAL_S = 0.2
 BuildArgument = Annotated[str, typer.Argument(help="Id of the build.")]
 
 
 class BuildCommand(TyperCommand):
-    """The command ``build``, whose help lists the parameters of the given kind."""
+    """The command ``build``; its help lists the parameters of the given kind."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Record the given kind before ``--help`` is handled."""
@@ -66,10 +66,10 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build an artifact and wait for it."""
-    params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
+    params = {key: parse_json_or_text(value) for key, value in parse_key_values(param or ()).items()}
     bounds = {"min_recall": min_recall, "max_false_positive_rate": max_false_positive_rate}
     shares = {
-        limit: {label: json_or_text(share) for label, share in read_pairs(pairs).items()}
+        limit: {label: parse_json_or_text(share) for label, share in parse_key_values(pairs).items()}
         for limit, pairs in bounds.items()
         if pairs
     }
@@ -121,7 +121,7 @@ def rebuild(
 
     After a drift alarm, only rows since the change point are used, if there are enough.
     """
-    kind_named(kind)
+    find_kind(kind)
     chosen = {"since": since, "only_new": only_new, "half_life": half_life, "dataset": dataset, "activate": activate}
     options = RebuildRequest.model_validate_json(to_json(chosen))
     if local:
@@ -163,38 +163,38 @@ def builds_list(
 def builds_show(build: BuildArgument, as_json: AsJson = False) -> None:
     """Show a build: progress and result."""
     with open_service() as service:
-        terminal.build(service.build(build), as_json)
+        terminal.print_build(service.build(build), as_json)
 
 
 @builds.command("cancel")
 def builds_cancel(build: BuildArgument, as_json: AsJson = False) -> None:
     """Cancel a build."""
     with open_service() as service:
-        terminal.build(service.cancel(build), as_json)
+        terminal.print_build(service.cancel(build), as_json)
 
 
 def _build_here(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
     from app.building.run_build import build_locally
 
-    kind, options = checked_request(request)
+    kind, options = validate_build_request(request)
     info = repos.datasets.get_info(request.dataset)
     check_dataset(kind, options, request, info.model_dump_json().encode())
     with terminal.progress_bar(f"{request.kind} {request.name}") as progress:
         return build_locally(repos, request, options, progress)
 
 
-def _build_in_worker(service: Service, request: BuildRequest) -> ArtifactRecord:
+def _build_in_worker(service: ServiceClient, request: BuildRequest) -> ArtifactRecord:
     """Queue a build and follow it."""
     return _followed(service, service.enqueue_build(request))
 
 
-def _followed(service: Service, queued: Build) -> ArtifactRecord:
+def _followed(service: ServiceClient, queued: Build) -> ArtifactRecord:
     ended = follow_build(service, queued)
     assert ended.artifact is not None
     return service.get_artifact(ended.artifact.kind, ended.artifact.name, ended.artifact.version)
 
 
-def follow_build(service: Service, queued: Build) -> Build:
+def follow_build(service: ServiceClient, queued: Build) -> Build:
     """Follow a build until it succeeds; cancel it if the command is interrupted.
 
     Raises ParsimonyError if the build fails or is canceled.
@@ -211,17 +211,17 @@ def follow_build(service: Service, queued: Build) -> Build:
     return ended
 
 
-def _watched(service: Service, build: Build) -> Build:
+def _watched(service: ServiceClient, build: Build) -> Build:
     with terminal.progress_bar(f"{build.kind} {build.name}") as report:
         while not build.ended:
             report(build.progress.done, build.progress.total, build.progress.message)
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_INTERVAL_S)
             build = service.build(build.id)
     return build
 
 
 def _parameters(options: type[Value]) -> list[tuple[str, str]]:
-    """List a kind's parameters: of each its name, and what it is for with its default."""
+    """List a kind's parameters: name, description, and default."""
     rows = []
     for name, field in options.model_fields.items():
         default = "" if field.is_required() else f" [{to_json(field.get_default(call_default_factory=True)).decode()}]"

@@ -10,7 +10,7 @@ PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": Fa
 
 
 def command_group(about: str) -> typer.Typer:
-    """Return a command with subcommands, also if it has only one."""
+    """Return a command with subcommands, even if it has only one."""
     group = typer.Typer(help=about, no_args_is_help=True, **PLAIN)
     group.callback()(lambda: None)  # else one command alone would take the group's place
     return group
@@ -20,7 +20,7 @@ def single_command(function: Callable[..., None], **how: Any) -> typer.Typer:
     """Return a command from a function.
 
     Args:
-        how: arguments of ``Typer.command``.
+        how: keyword arguments for ``Typer.command``.
     """
     alone = typer.Typer(**PLAIN)
     alone.command(**how)(function)

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
+from app.cli.key_values import parse_repeated_keys
+from app.cli.options import AsJson, KindArgument, NameArgument, find_kind
 from app.cli.service import open_service
 from models.version_diff import VersionDiff
 from models.version_evaluation import VersionEvaluation
@@ -15,6 +16,7 @@ Since = Annotated[
     str | None, typer.Option(help="Start of a recording's rows, as 2026-11-01T00:00:00Z; default: the oldest row.")
 ]
 Until = Annotated[str | None, typer.Option(help="End of a recording's rows, exclusive; default: now.")]
+Limits = Annotated[list[str] | None, typer.Argument(help="Limits as key=value, for example budget=5.")]
 Rows = Annotated[str, typer.Option("--on", help="Dataset or recording whose rows were logged.")]
 
 
@@ -23,20 +25,20 @@ def evaluate_version(
     name: NameArgument,
     version: Annotated[int, typer.Argument(min=1, help="Version to evaluate.")],
     on: Rows,
-    limits: Annotated[list[str] | None, typer.Argument(help="Limits as key=value, for example budget=5.")] = None,
+    limits: Limits = None,
     since: Since = None,
     until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the cost and accuracy that a version would have had on logged rows."""
-    kind_named(kind)
+    find_kind(kind)
     with open_service() as service:
         times = {"since": since, "until": until}
         found = service.evaluate_version(kind, name, version, on, times, limits or [])
     if as_json:
         terminal.print_json(found.model_dump(mode="json"))
         return
-    title = f"{found.artifact.spelt} on {found.rows:,} rows of {on}, {found.supported_rows:,} with all its calls"
+    title = f"{found.artifact.full_name} on {found.rows:,} rows of {on}, {found.supported_rows:,} with all its calls"
     figures, unit = found.figures, found.unit
     rows = [
         (label, one.method.replace("_", " "), one.value, *one.interval, one.effective_rows)
@@ -73,6 +75,7 @@ def show_diff(
     name: NameArgument,
     before: Annotated[int, typer.Option("--from", min=1, help="First version.")],
     after: Annotated[int, typer.Option("--to", min=1, help="Second version.")],
+    limits: Limits = None,
     on: Annotated[str | None, typer.Option("--on", help="Dataset or recording whose rows both decide.")] = None,
     since: Since = None,
     until: Until = None,
@@ -84,9 +87,9 @@ def show_diff(
     """Show what changes from one version to another, as Markdown."""
     from app.serving.diff_report import list_lines
 
-    kind_named(kind)
+    find_kind(kind)
     given = {"from": before, "to": after, "on": on, "since": since, "until": until}
-    between = {name: value for name, value in given.items() if value is not None}
+    between = [(name, value) for name, value in given.items() if value is not None] + parse_repeated_keys(limits or [])
     with open_service() as service:
         if output is not None:
             output.write_bytes(service.get_diff_page(kind, name, between))

@@ -13,7 +13,7 @@ from app.cli.options import AsJson, NameArgument
 from app.cli.service import open_service
 from app.settings import Settings
 from models.dataset_source import DatasetSource
-from models.spec_draft import draft_of
+from models.spec_draft import make_spec_draft
 from models.stored_dataset import DatasetInfo
 from solvers.kind import make_query
 
@@ -73,11 +73,11 @@ def dataset_draft(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file to write the spec to.")] = None,
 ) -> None:
     """Draft a spec from a table's columns. Check costs and unit before you add the table."""
-    from app.store.table_heads import head_of
+    from app.store.table_heads import read_table_head
     from solvers.base import run_in_process
 
-    columns, rows = head_of(table, "", max_bytes=Settings().max_body_bytes, run_in=run_in_process)
-    spec, guesses = draft_of(columns, rows)
+    columns, rows = read_table_head(table, "", max_bytes=Settings().max_body_bytes, run_in=run_in_process)
+    spec, guesses = make_spec_draft(columns, rows)
     if output is None:
         terminal.print_json(spec)
     else:

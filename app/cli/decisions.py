@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
-from app.cli.service import Service, open_service
+from app.cli.options import AsJson, KindArgument, NameArgument, find_kind
+from app.cli.service import ServiceClient, open_service
 from models import ArtifactRef
 
 
@@ -22,7 +22,7 @@ def decide(
     as_json: AsJson = False,
 ) -> None:
     """Get a decision of an artifact."""
-    kind_named(kind)
+    find_kind(kind)
     with open_service() as service:
         show_decision(service, service.decide(kind, name, query or [], version), version, as_json)
 
@@ -36,13 +36,13 @@ def feedback(
     as_json: AsJson = False,
 ) -> None:
     """Compare expected with actual outcomes of an artifact's decisions."""
-    kind_named(kind)
+    find_kind(kind)
     with open_service() as service:
         report = service.get_feedback(kind, name, version)
     terminal.print_feedback(report, as_json)
 
 
-def show_decision(service: Service, decision: dict[str, Any], version: int | None, as_json: bool) -> None:
+def show_decision(service: ServiceClient, decision: dict[str, Any], version: int | None, as_json: bool) -> None:
     """Print a decision of an artifact's version, the active one by default."""
     if as_json:
         terminal.print_json(decision)

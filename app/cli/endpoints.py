@@ -8,8 +8,8 @@ import typer
 
 from app import terminal
 from app.cli.commands import command_group
-from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
+from app.cli.key_values import parse_json_or_text, parse_key_values
+from app.cli.options import AsJson, KindArgument, NameArgument, find_kind
 from app.cli.service import open_service
 from models import InvalidRequest
 from models.errors import Fault
@@ -99,10 +99,10 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run an item: decide, call the classifiers, and show the answer with each step."""
-    kind_named(kind)
-    given = {key: json_or_text(text) for key, text in read_pairs(limits or ()).items()}
+    find_kind(kind)
+    given = {key: parse_json_or_text(text) for key, text in parse_key_values(limits or ()).items()}
     if isinstance(given.get("id"), int | float):
-        given["id"] = read_pairs(limits or ())["id"]
+        given["id"] = parse_key_values(limits or ())["id"]
     with open_service() as service:
         reply = service.run(kind, name, {"item": _item(item), **given}, version)
     if as_json:
@@ -120,4 +120,4 @@ def run(
 
 
 def _item(text: str) -> Any:
-    return json_or_text(Path(text[1:]).read_text().strip() if text.startswith("@") else text)
+    return parse_json_or_text(Path(text[1:]).read_text().strip() if text.startswith("@") else text)

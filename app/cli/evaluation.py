@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
+from app.cli.options import AsJson, KindArgument, NameArgument, find_kind
 from app.cli.service import open_service
 from app.store.table_types import JSON, NDJSON, NPY, PARQUET
 from models import Fault, InvalidRequest
@@ -42,7 +42,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate an artifact on complete items: accuracy, cost, and coverage with 95 % intervals."""
-    artifact_kind = kind_named(kind)
+    artifact_kind = find_kind(kind)
     media_type, body = _read(items, truth)
     wanted = JSON if output is None else _form_of(output)
     with open_service() as service:
@@ -70,7 +70,7 @@ def curve(
     as_json: AsJson = False,
 ) -> None:
     """Show accuracy against cost: operating points with 95 % intervals, and baselines."""
-    artifact_kind = kind_named(kind)
+    artifact_kind = find_kind(kind)
     with open_service() as service:
         found = service.curve(artifact_kind.plural, name, limits or [], version)
     if as_json:
@@ -92,7 +92,7 @@ def _row(what: str, figures: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _read(path: Path, truth: str) -> tuple[str, bytes]:
-    """Read items; CSV becomes Parquet here, labels and ids as they are written."""
+    """Read items; CSV is converted to Parquet, with labels and ids as text."""
     suffix = path.suffix.lower()
     if suffix == ".csv":
         import pyarrow as pa  # takes long to import

@@ -29,7 +29,7 @@ def measure(
     Raises:
         InvalidRequest: a function was not found, or failed.
     """
-    make, points = import_function(item), [read_size(text) for text in sizes]
+    make, points = import_function(item), [parse_size(text) for text in sizes]
     _refuse_too_few(points, degree)
     functions = {name.partition(":")[2]: import_function(name) for name in features}
     timings: dict[str, list[list[float]]] = {name: [] for name in functions}
@@ -47,14 +47,14 @@ def measure(
 
 @contextmanager
 def _failures(what: str) -> Iterator[None]:
-    """Turn what a user's function raises, which may be anything, into a refusal that names it."""
+    """Convert any exception of a user's function to InvalidRequest with the function's name."""
     try:
         yield
     except Exception as error:
         raise InvalidRequest(f"{what}: {type(error).__name__}: {error}") from error
 
 
-def cost_of(timings: list[list[float]], degree: int, quantile: float) -> tuple[dict[str, Any], CostFunction, Any]:
+def fit_cost_spec(timings: list[list[float]], degree: int, quantile: float) -> tuple[dict[str, Any], CostFunction, Any]:
     """Return the cost spec of timings, its fitted function, and the residuals."""
     spec = {"timings": timings, "degree": degree, "quantile": quantile}
     function, residuals = CostFunction.fit(Timings.model_validate(spec))
@@ -62,7 +62,7 @@ def cost_of(timings: list[list[float]], degree: int, quantile: float) -> tuple[d
 
 
 def _refuse_too_few(points: Sequence[Size], degree: int) -> None:
-    """Raise InvalidRequest, before anything is timed, if a polynomial of this degree cannot be fitted."""
+    """Raise InvalidRequest before timing if there are too few sizes for the polynomial."""
     needed, different = comb(degree + len(points[0]), len(points[0])), len(set(points))
     if different < needed:
         raise InvalidRequest.from_faults(Fault(("sizes",), f"degree {degree} requires {needed} sizes, got {different}"))
@@ -70,10 +70,10 @@ def _refuse_too_few(points: Sequence[Size], degree: int) -> None:
         raise InvalidRequest.from_faults(Fault(("sizes",), "must have the same number of dimensions"))
 
 
-def polynomial_text(function: CostFunction) -> str:
+def format_polynomial(function: CostFunction) -> str:
     """Format a cost function as a polynomial in s.
 
-    >>> polynomial_text(CostFunction.from_polynomial([0.5, 0.0, 2.0]))
+    >>> format_polynomial(CostFunction.from_polynomial([0.5, 0.0, 2.0]))
     '0.5 + 2 s^2'
     """
     letters = "s" if function.dimensions == 1 else "abcdefgh"
@@ -101,10 +101,10 @@ def import_function(name: str) -> Callable[..., Any]:
     return loaded  # type: ignore[no-any-return]
 
 
-def read_size(text: str) -> Size:
+def parse_size(text: str) -> Size:
     """Parse a size: a number, or several numbers joined by x.
 
-    >>> read_size("64"), read_size("640x480")
+    >>> parse_size("64"), parse_size("640x480")
     ((64.0,), (640.0, 480.0))
     """
     try:
@@ -119,7 +119,7 @@ def read_size(text: str) -> Size:
 
 
 def _times(function: Callable[..., Any], item: Any, repeats: int) -> list[float]:
-    """Call a few times to warm up, then time each call, in milliseconds."""
+    """Call a few times to warm up, then return the time of each call in ms."""
     for _ in range(WARM_UP):
         function(item)
     spent = []

@@ -65,7 +65,7 @@ def open_store() -> Iterator[Repositories]:
 
 
 def _announce_new_store(settings: Settings) -> None:
-    """Print that a new store is made, which may be in the wrong folder."""
+    """Print that a new store is created, because it may be in the wrong folder."""
     folder = (settings.data_dir / "redis").resolve()
     if settings.redis_url is None and not folder.exists():
         message = f"a new store is made in {folder}; to reach a server that runs elsewhere, set PARSIMONY_URL"

@@ -9,7 +9,7 @@ import typer
 from pydantic import ValidationError
 
 from models import Fault, InvalidRequest, Value
-from models.columns import first_repeated
+from models.columns import find_duplicate_name
 from solvers import KINDS
 
 
@@ -23,7 +23,7 @@ def read_query(kind: str, pairs: Sequence[str]) -> Value:
         if key in values and not many:
             raise InvalidRequest.from_faults(Fault((key,), "is repeated; send it once"))
         is_text = forms.get(key, {None}) <= {str, type(None)}
-        value = text_of(text) if is_text else json_or_text(text)
+        value = parse_text(text) if is_text else parse_json_or_text(text)
         values[key] = [*values.get(key, []), value] if many else value
     for key, value in values.items():
         alone = isinstance(value, list) and len(value) == 1
@@ -50,15 +50,15 @@ def _forms(annotation: Any) -> set[Any]:
     return {origin or annotation}
 
 
-def read_repeated(pairs: Sequence[str]) -> list[tuple[str, str]]:
+def parse_repeated_keys(pairs: Sequence[str]) -> list[tuple[str, str]]:
     """Parse key=value arguments; keys may be repeated."""
     return list(map(_pair, pairs))
 
 
-def read_pairs(pairs: Sequence[str]) -> dict[str, str]:
+def parse_key_values(pairs: Sequence[str]) -> dict[str, str]:
     """Parse key=value arguments; raises an error for duplicate keys."""
     items = list(map(_pair, pairs))
-    repeated = first_repeated(key for key, _ in items)
+    repeated = find_duplicate_name(key for key, _ in items)
     if repeated is not None:
         raise InvalidRequest.from_faults(Fault((repeated,), "is repeated; send it once"))
     return dict(items)
@@ -71,17 +71,17 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def text_of(text: str) -> Any:
+def parse_text(text: str) -> Any:
     """Parse a text or null; JSON strings are unquoted.
 
-    >>> text_of("[1, 2]"), text_of('"[1, 2]"'), text_of("null")
+    >>> parse_text("[1, 2]"), parse_text('"[1, 2]"'), parse_text("null")
     ('[1, 2]', '[1, 2]', None)
     """
-    value = json_or_text(text)
+    value = parse_json_or_text(text)
     return value if value is None or isinstance(value, str) else text
 
 
-def json_or_text(text: str) -> Any:
+def parse_json_or_text(text: str) -> Any:
     """Parse JSON; return anything else as text."""
     try:
         return json.loads(text)

@@ -11,7 +11,7 @@ import typer
 from app import terminal
 from app.cli.commands import command_group
 from app.cli.decisions import show_decision
-from app.cli.key_values import json_or_text
+from app.cli.key_values import parse_json_or_text
 from app.cli.options import AsJson, NameArgument
 from app.cli.service import open_service
 from models.portfolio import BatchBudget
@@ -39,18 +39,20 @@ def index_measure(
     as_json: AsJson = False,
 ) -> None:
     """Measure the times of your feature functions over item sizes, as costs for a features spec."""
-    from app.cli.feature_timing import cost_of, measure, polynomial_text
+    from app.cli.feature_timing import fit_cost_spec, format_polynomial, measure
 
     with terminal.progress_bar("measuring") as progress:
         timings = measure(features, item, sizes.split(","), repeats, degree, progress)
-    fitted = {name: cost_of(rows, degree, quantile) for name, rows in timings.items()}
+    fitted = {name: fit_cost_spec(rows, degree, quantile) for name, rows in timings.items()}
     costs = {name: spec for name, (spec, _, _) in fitted.items()}
     if output is not None:
         output.write_text(json.dumps(costs))
     if as_json:
         terminal.print_json(costs)
         return
-    rows = [(name, polynomial_text(function), fit.rms, fit.largest_over) for name, (_, function, fit) in fitted.items()]
+    rows = [
+        (name, format_polynomial(function), fit.rms, fit.largest_over) for name, (_, function, fit) in fitted.items()
+    ]
     terminal.print_table("cost in ms", ["feature", "cost", "rms", "most above"], rows)
 
 
@@ -99,7 +101,7 @@ def portfolio_assign(
 ) -> None:
     """Assign a batch of queries to classifiers within a budget and other limits."""
     asked = {
-        "budget": None if budget is None else json_or_text(budget),
+        "budget": None if budget is None else parse_json_or_text(budget),
         "budget_total": budget_total,
         "min_accuracy": min_accuracy,
         "objective": objective,
@@ -134,19 +136,21 @@ def portfolio_assign_files(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Assign the queries of files larger than memory, in this process, within one budget."""
+    """Assign the queries of files larger than memory within one budget, in this process."""
     from app.serving.local import LocalPlan
     from app.sources.assign_files import assign_files
     from solvers.portfolio import PortfolioPlan
 
-    limits = make_query(BatchBudget, budget=None if budget is None else json_or_text(budget), budget_total=budget_total)
+    limits = make_query(
+        BatchBudget, budget=None if budget is None else parse_json_or_text(budget), budget_total=budget_total
+    )
     with open_service() as service:
         record = service.get_artifact("portfolio", name, version)
         plan = LocalPlan(service.export(record)).plan
     assert isinstance(plan, PortfolioPlan)
     url = queries if "://" in queries else f"file://{Path(queries).absolute()}"
     with terminal.progress_bar("assigning") as progress:
-        done = assign_files(plan, record.params.get("embedder"), url, limits, output, progress)
+        done = assign_files(plan, record.params, url, limits, output, progress)
     facts = asdict(done)
     if as_json:
         terminal.print_json(facts)
@@ -155,7 +159,7 @@ def portfolio_assign_files(
 
 
 def _written(reply: dict[str, Any], suffix: str) -> bytes:
-    """Write a batch's reply as the file's name asks."""
+    """Write a batch's reply in the format of the file's suffix."""
     from app.store.query_tables import as_csv, as_parquet
 
     whole = orjson.dumps(reply)

@@ -1,4 +1,4 @@
-"""Main command ``parsimony``, which imports a command's module when it is called.
+"""Main command ``parsimony``; it imports a command's module when it is called.
 
 Importing all modules would take most of the time of a short command.
 """
@@ -73,7 +73,7 @@ class Commands(Mapping[str, Any]):
 
 
 class LazyGroup(TyperGroup):
-    """The command ``parsimony``, which lists commands without importing them."""
+    """The command ``parsimony``; it lists commands without importing them."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes | {"commands": None})
@@ -117,7 +117,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Run the command line; errors are one line on standard error, with status 1."""
+    """Run the command line; an error is one line on standard error, with status 1."""
     if os.getpid() == 1:
         # The first process of a container is not ended by a signal that it has no handler for: told to stop while it
         # imports, before a service sets its own, it would go on until it is killed.
@@ -127,9 +127,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        from app.cli.refusals import refusal_of
+        from app.cli.error_lines import format_error_line
 
-        text = refusal_of(error)
+        text = format_error_line(error)
         if text is None:
             raise
         print(f"parsimony: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201

@@ -13,7 +13,7 @@ KindArgument = Annotated[str, typer.Argument(help=f"Kind of the artifact: {', '.
 Params = Annotated[list[str] | None, typer.Option("--param", "-p", help="Parameter of the build, as key=value (JSON).")]
 
 
-def kind_named(name: str) -> AnyKind:
+def find_kind(name: str) -> AnyKind:
     """Return a kind by name; raises InvalidRequest if it is unknown."""
     if name not in KINDS:
         raise InvalidRequest.from_faults(Fault(("kind",), f"must be one of {', '.join(KINDS)}, got {name!r}"))

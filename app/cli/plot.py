@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
+from app.cli.options import AsJson, KindArgument, NameArgument, find_kind
 from app.cli.service import open_service
 from app.serving.catalog import LoadedArtifact
 from app.settings import Settings
@@ -29,14 +29,14 @@ def plot(
 ) -> None:
     """Draw an artifact's accuracy against cost, as the console does."""
     os.environ.setdefault("MPLCONFIGDIR", str(Settings().data_dir / "matplotlib"))  # its fonts' cache stays with us
-    from app.pictures import SUFFIXES, draw, save
+    from app.charts import SUFFIXES, draw, save
 
     if output.suffix.lower() not in SUFFIXES:
         raise InvalidRequest.from_faults(
             Fault(("output",), f"must end in {' or '.join(SUFFIXES)}, got {output.name!r}")
         )
     with open_service() as service:
-        record = service.get_artifact(kind_named(kind).name, name, version)
+        record = service.get_artifact(find_kind(kind).name, name, version)
         data = service.export(record)
     loaded = LoadedArtifact.from_record(record, codec.decode(data, KINDS[kind].plan))
     legible = save(lambda: draw(loaded), output)

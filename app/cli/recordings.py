@@ -6,7 +6,7 @@ import typer
 
 from app import terminal
 from app.cli.commands import command_group
-from app.cli.key_values import json_or_text, read_pairs
+from app.cli.key_values import parse_json_or_text, parse_key_values
 from app.cli.options import AsJson
 from app.cli.service import open_service
 from models.errors import InvalidRequest
@@ -28,7 +28,7 @@ def recordings_add(
     as_json: AsJson = False,
 ) -> None:
     """Record the runs of an artifact; it replaces a recording of the same name, and keeps its rows."""
-    given = {key: json_or_text(text) for key, text in read_pairs(fields or []).items()}
+    given = {key: parse_json_or_text(text) for key, text in parse_key_values(fields or []).items()}
     with open_service() as service:
         kept = service.put_recording(name, {**_read_target(artifact), **given})
     if as_json:

@@ -6,7 +6,7 @@ import typer
 
 from app import terminal
 from app.cli.commands import command_group
-from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
+from app.cli.options import AsJson, KindArgument, NameArgument, find_kind
 from app.cli.service import open_service
 from models.rollout import RolloutComparison, RolloutRequest, VersionRollout
 from solvers.kind import make_query
@@ -35,7 +35,7 @@ def rollouts_start(
     as_json: AsJson = False,
 ) -> None:
     """Start the rollout of a version."""
-    kind_named(kind)
+    find_kind(kind)
     promotion = {"max_accuracy_loss": max_accuracy_loss, "min_saving": min_saving}
     rules = make_query(
         RolloutRequest,
@@ -66,7 +66,7 @@ def rollouts_list(as_json: AsJson = False) -> None:
 @rollouts.command("show")
 def rollouts_show(kind: KindArgument, name: NameArgument, as_json: AsJson = False) -> None:
     """Show the last rollout of an artifact: outcomes of both versions, evidence, and events."""
-    kind_named(kind)
+    find_kind(kind)
     with open_service() as service:
         _print(service.get_rollout(kind, name), as_json)
 
@@ -74,7 +74,7 @@ def rollouts_show(kind: KindArgument, name: NameArgument, as_json: AsJson = Fals
 @rollouts.command("stop")
 def rollouts_stop(kind: KindArgument, name: NameArgument, as_json: AsJson = False) -> None:
     """Stop a rollout: the active version decides for all items again."""
-    kind_named(kind)
+    find_kind(kind)
     with open_service() as service:
         _print(service.stop_rollout(kind, name), as_json)
 

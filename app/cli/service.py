@@ -10,7 +10,7 @@ import httpx
 import orjson
 from pydantic import BaseModel
 
-from app.cli.key_values import read_query, read_repeated
+from app.cli.key_values import parse_repeated_keys, read_query
 from app.http.address_file import read_address
 from app.settings import Settings
 from app.store.table_types import CSV_TYPES, JSON, JSON_LINES_TYPES, NPY, PARQUET
@@ -34,21 +34,21 @@ _PAGE = 1000
 
 
 @contextmanager
-def open_service() -> Iterator["Service"]:
+def open_service() -> Iterator["ServiceClient"]:
     """Connect to the server, or run the application in this process.
 
-    The server is that of ``PARSIMONY_URL``, else the one that runs on the data folder.
+    The server is the one at ``PARSIMONY_URL``, else the one that uses the data folder.
     """
     settings = Settings()
     url = settings.url or read_address(settings)
     if url is not None:
         with _connect(url, settings) as client:
-            yield Service(client)
+            yield ServiceClient(client)
         return
     from app.cli.in_process import run_application
 
     with run_application(settings) as client:
-        yield Service(client)
+        yield ServiceClient(client)
 
 
 def _connect(url: str, settings: Settings) -> httpx.Client:
@@ -60,7 +60,7 @@ def _connect(url: str, settings: Settings) -> httpx.Client:
     return httpx.Client(base_url=url, headers=headers, timeout=_PATIENCE_S + settings.solve_timeout_s)
 
 
-class Service:
+class ServiceClient:
     """Client of the public API.
 
     Methods raise ParsimonyError with the server's error, or if it cannot be reached.
@@ -88,7 +88,10 @@ class Service:
         )
 
     def embed_texts(self, embedder: str, texts: list[str]) -> dict[str, Any]:
-        """Embed texts by a registered embedder; return the reply in OpenAI's format, with numbers in base64."""
+        """Embed texts by a registered embedder.
+
+        The reply has OpenAI's format, with numbers in base64.
+        """
         body = {"model": embedder, "input": texts, "encoding_format": "base64"}
         return dict(self._ask("POST", "/v1/embeddings", json=body).json())
 
@@ -207,7 +210,7 @@ class Service:
     ) -> bytes:
         """Evaluate complete items; return the reply in the requested media type."""
         truth_column = [] if media_type == JSON else [("truth_column", truth)]
-        params = [*_version(version).items(), *read_repeated(limits), *truth_column]
+        params = [*_version(version).items(), *parse_repeated_keys(limits), *truth_column]
         headers = {"Content-Type": media_type, "Accept": wanted}
         return self._ask(
             "POST", _at(collection, name, "evaluate"), params=params, content=body, headers=headers
@@ -215,7 +218,7 @@ class Service:
 
     def curve(self, collection: str, name: str, limits: list[str], version: int | None) -> dict[str, Any]:
         """Return the trade-off curve of an artifact."""
-        params = [*_version(version).items(), *read_repeated(limits)]
+        params = [*_version(version).items(), *parse_repeated_keys(limits)]
         return dict(self._ask("GET", _at(collection, name, "curve"), params=params).json())
 
     def evaluate_version(
@@ -224,21 +227,24 @@ class Service:
         """Evaluate a version on logged rows of a dataset, or of a recording in a range of time."""
         path = _at("artifacts", kind, name, "versions", str(version), "evaluation")
         given = [(key, time) for key, time in times.items() if time is not None]
-        return self._model(VersionEvaluation, "GET", path, params=[("on", on), *given, *read_repeated(limits)])
+        return self._model(VersionEvaluation, "GET", path, params=[("on", on), *given, *parse_repeated_keys(limits)])
 
-    def get_diff(self, kind: str, name: str, between: dict[str, Any]) -> VersionDiff:
-        """Compare two versions, ``from`` and ``to``, also on logged rows: ``on``, ``since``, and ``until``."""
+    def get_diff(self, kind: str, name: str, between: list[tuple[str, Any]]) -> VersionDiff:
+        """Compare two versions, ``from`` and ``to``, within limits.
+
+        With ``on``, ``since``, and ``until``, decisions on logged rows are compared, too.
+        """
         return self._model(VersionDiff, "GET", _at("artifacts", kind, name, "diff"), params=between)
 
-    def get_diff_page(self, kind: str, name: str, between: dict[str, Any]) -> bytes:
-        """Return the comparison of two versions as a page."""
+    def get_diff_page(self, kind: str, name: str, between: list[tuple[str, Any]]) -> bytes:
+        """Return the comparison of two versions as an HTML page."""
         path = _at("artifacts", kind, name, "diff")
         return self._ask("GET", path, params=between, headers={"Accept": "text/html"}).content
 
     def assign_batch(
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
     ) -> dict[str, Any]:
-        """Assign a batch from the parts of ``assignment_requests.read_parts``."""
+        """Assign a batch, sent in the parts that ``assignment_requests.read_parts`` reads."""
         given = {key: value for key, value in options.items() if value is not None} | _version(version)
         files = {part: (part, data) for part, data in parts.items()}
         path = _at("portfolios", name, "assignments")
@@ -386,7 +392,7 @@ def _version(version: int | None) -> dict[str, Any]:
 
 
 def _refusal(reply: httpx.Response) -> str:
-    """Return what a server refused, as its reply reports it."""
+    """Return the error in a server's reply."""
     if "json" in reply.headers.get("content-type", ""):
         body = reply.json()
         detail = body.get("detail") or (body.get("error") or {}).get("message")  # the latter in OpenAI's format

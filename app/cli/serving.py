@@ -26,14 +26,14 @@ def serve(
 
 def worker() -> None:
     """Run a worker for builds and batches; it is restarted if it dies or hangs."""
-    from app.building.supervisor import watch_worker
-    from app.observability.logs import configure_logging, warn_of_misspelt
+    from app.building.supervisor import supervise_worker
+    from app.observability.logs import configure_logging, log_misspelled_settings
     from app.running.batch_job import run_batch
 
     settings = Settings()  # read again by the worker, which is a process of its own
     configure_logging(settings.log_level, settings.log_format)
-    warn_of_misspelt()
-    watch_worker(settings, run_batch)
+    log_misspelled_settings()
+    supervise_worker(settings, run_batch)
 
 
 def demo(

@@ -9,12 +9,12 @@ import typer
 
 from app import terminal
 from app.cli.options import AsJson
-from app.cli.service import Service, open_service
+from app.cli.service import ServiceClient, open_service
 from app.cli.trace_files import store_trace, write_trace
-from app.importing.call_log import CallLog
-from app.importing.filling import Filling, Prompts, read_prompts, require_costs
 from app.importing.graders import CommandCheck, ExactMatch, Grader, Judge
+from app.importing.paid_call_journal import PaidCallJournal
 from app.importing.pivot import pivot_calls
+from app.importing.trace_filler import Prompts, TraceFiller, read_prompts, require_costs
 from models.errors import Fault, InvalidRequest, ParsimonyError
 
 
@@ -47,13 +47,13 @@ def fill_trace(
     models = _parse_endpoints(endpoints)
     _refuse_two_graders(expected=expected, check=check, judge=judge)
     read = read_prompts(prompts, text, expected)
-    log = CallLog.open_log(output.with_suffix(".calls.jsonl"))
+    log = PaidCallJournal.open_log(output.with_suffix(".calls.jsonl"))
     try:
         with open_service() as service, terminal.progress_bar("calling") as progress:
             grader = _make_grader(service, read, check, judge)
             _require_endpoints(service, models if judge is None else (*models, judge))
-            filling = Filling(log, read, models, service.probe_endpoint, grader, budget)
-            filling.fill_cells(seed, progress)
+            filling = TraceFiller(log, read, models, service.probe_endpoint, grader, budget)
+            filling.fill_missing_cells(seed, progress)
         require_costs(log)
     finally:
         log.close()
@@ -66,7 +66,7 @@ def fill_trace(
     store_trace(output, name, to_stderr=as_json)
 
 
-def _require_endpoints(service: Service, names: tuple[str, ...]) -> None:
+def _require_endpoints(service: ServiceClient, names: tuple[str, ...]) -> None:
     """Raise InvalidRequest for endpoints that are not registered, before any call is paid for."""
     known = [str(one["name"]) for one in service.list_endpoints()]
     unknown = [repr(name) for name in names if name not in known]
@@ -77,7 +77,10 @@ def _require_endpoints(service: Service, names: tuple[str, ...]) -> None:
 
 
 def _parse_endpoints(text: str) -> tuple[str, ...]:
-    """Return the names of a list with commas; raises InvalidRequest if there is none, or one twice."""
+    """Return the names in a comma-separated list.
+
+    Raises InvalidRequest for an empty list or a duplicate name.
+    """
     names = tuple(filter(None, (one.strip() for one in text.split(","))))
     if not names or len(set(names)) < len(names):
         raise InvalidRequest.from_faults(Fault(("endpoints",), f"must name different endpoints, got {text!r}"))
@@ -90,24 +93,24 @@ def _refuse_two_graders(**options: str | None) -> None:
         raise InvalidRequest.from_faults(Fault((given[0],), f"cannot be combined with --{given[1]}"))
 
 
-def _make_grader(service: Service, prompts: Prompts, check: str | None, judge: str | None) -> Grader:
+def _make_grader(service: ServiceClient, prompts: Prompts, check: str | None, judge: str | None) -> Grader:
     if check is not None:
         return CommandCheck(tuple(shlex.split(check)))
     if judge is not None:
         return Judge(lambda text: _ask_judge(service, judge, text))
     if not prompts.expected:
-        raise InvalidRequest.from_faults(Fault(("expected",), "is required, or --check, or --judge"))
+        raise InvalidRequest.from_faults(Fault(("expected",), "is required, unless --check or --judge is set"))
     return ExactMatch(prompts.expected)
 
 
-def _ask_judge(service: Service, judge: str, text: str) -> tuple[str, float]:
+def _ask_judge(service: ServiceClient, judge: str, text: str) -> tuple[str, float]:
     reply = service.probe_endpoint(judge, text)
     if reply.get("error") is not None:
         raise ParsimonyError(f"the judge failed: {reply['error']}; repeat the command to continue")
     return str(reply.get("text") or reply.get("label") or ""), float(reply.get("cost") or 0.0)
 
 
-def _to_trace(log: CallLog, prompts: Prompts, unit: str) -> tuple[pa.Table, dict[str, Any]]:
+def _to_trace(log: PaidCallJournal, prompts: Prompts, unit: str) -> tuple[pa.Table, dict[str, Any]]:
     calls = log.list_calls(prompts.texts)
     if not calls:
         raise ParsimonyError(f"no answer could be graded: {next(iter(log.count_errors()), 'no call was made')}")
@@ -116,7 +119,7 @@ def _to_trace(log: CallLog, prompts: Prompts, unit: str) -> tuple[pa.Table, dict
     return table, spec
 
 
-def _summarize(log: CallLog, prompts: Prompts, unit: str) -> dict[str, Any]:
+def _summarize(log: PaidCallJournal, prompts: Prompts, unit: str) -> dict[str, Any]:
     bias = log.position_bias()
     return {
         "prompts": len(prompts.texts),

@@ -20,14 +20,14 @@ def write_trace(table: pa.Table, spec: Mapping[str, Any], output: Path) -> None:
     _spec_of(output).write_text(json.dumps(spec, indent=1, ensure_ascii=False))
 
 
-def store_trace(output: Path, name: str | None, *, to_stderr: bool, embedder: str | None = None) -> None:
+def store_trace(output: Path, name: str | None, *, to_stderr: bool, has_embeddings: bool = False) -> None:
     """Store a written trace as a dataset, if it has a name, and print the next commands.
 
     Args:
-        embedder: the embedder of the file of ``write_embeddings``; None: no such file exists.
+        has_embeddings: whether the file of ``write_embeddings`` exists.
     """
     console, described = terminal.get_console(stderr=to_stderr), _spec_of(output)
-    vectors = None if embedder is None else _embeddings_of(output)
+    vectors = _embeddings_of(output) if has_embeddings else None
     files = f"{output} and its spec {described}" if vectors is None else f"{output}, {described}, and {vectors}"
     console.print(f"wrote {files}", soft_wrap=True)
     if name is None:
@@ -36,9 +36,7 @@ def store_trace(output: Path, name: str | None, *, to_stderr: bool, embedder: st
         return
     with open_service() as service:
         service.put_dataset(name, output, described, vectors)
-    option = "" if embedder is None else f" -p embedder={embedder}"
-    command = f"parsimony build portfolio {name} --dataset {name}{option}"
-    console.print(f"stored dataset {name}; build it: {command}", soft_wrap=True)
+    console.print(f"stored dataset {name}; build it: parsimony build portfolio {name} --dataset {name}", soft_wrap=True)
 
 
 def write_embeddings(embeddings: Singles, output: Path) -> None:

@@ -18,11 +18,11 @@ from app.observability.logs import configure_logging
 from app.processes.parent_death import die_with_parent
 from app.processes.termination import terminate_child
 from app.settings import Settings
-from app.store.demo_progress import DemoProgress, note_demo
+from app.store.demo_progress import DemoProgress, set_demo_progress
 from models.errors import ParsimonyError
 
 if TYPE_CHECKING:
-    from app.demo.parts import DigitWorld
+    from app.demo.demo_datasets import DigitExperiment
     from app.store.repositories import Repositories
     from solvers import Progress
 
@@ -36,7 +36,7 @@ class BackgroundDemo:
 
     Args:
         models_port: local port of the models' server.
-        console: address of the console, for the log.
+        console: address of the console; it is logged.
     """
 
     def __init__(self, models_port: int, console: str) -> None:
@@ -61,37 +61,37 @@ def run_process(service: int, models_port: int, console: str) -> None:
     signal.signal(signal.SIGTERM, stop_gracefully)
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
-    from app.demo.parts import DigitWorld  # after die_with_parent: these imports take seconds
+    from app.demo.demo_datasets import DigitExperiment  # after die_with_parent: these imports take seconds
     from app.demo.servers import serve_models
     from app.store.repositories import open_repositories
     from solvers import no_progress
 
     with open_repositories(settings, client_name="parsimony-demo") as repos:
-        world = DigitWorld()
+        world = DigitExperiment()
         build_demo(repos, world)
         logger.info("demo ended; open the console=%s", console)
         serve_models(repos, world.get_classifiers(no_progress), models_port)
 
 
-def build_demo(repos: "Repositories", world: "DigitWorld") -> None:
+def build_demo(repos: "Repositories", world: "DigitExperiment") -> None:
     """Build missing artifacts, and record the progress and the outcome for the service."""
     from app.demo.run import follow_builds, prepare_demo
 
     try:
         progress = _record_progress(repos)
         follow_builds(repos, prepare_demo(repos, world, progress), progress)
-        note_demo(repos.store, DemoProgress(state="done", message="all artifacts are built"))
+        set_demo_progress(repos.store, DemoProgress(state="done", message="all artifacts are built"))
     except ParsimonyError as error:
         logger.error("demo setup failed error=%s", error)
         with suppress(ParsimonyError):
-            note_demo(repos.store, DemoProgress(state="failed", message=str(error)))
+            set_demo_progress(repos.store, DemoProgress(state="failed", message=str(error)))
     except SystemExit:  # the service stops; the next one continues
-        note_demo(repos.store, None)
+        set_demo_progress(repos.store, None)
         raise
 
 
 def _record_progress(repos: "Repositories") -> "Progress":
-    """Return a callback that records the progress once a second, and logs new steps."""
+    """Return a callback that records progress once a second and logs each new step."""
     message_before, noted_at = "", 0.0
 
     def progress(done: int, total: int, message: str) -> None:
@@ -101,7 +101,7 @@ def _record_progress(repos: "Repositories") -> "Progress":
         if message != message_before:
             logger.info("demo: %s", message)
         text = f"{message} ({done} of {total})" if total else message
-        note_demo(repos.store, DemoProgress(state="making", message=text))
+        set_demo_progress(repos.store, DemoProgress(state="making", message=text))
         message_before, noted_at = message, time.monotonic()
 
     progress(0, 0, "looking for missing artifacts")

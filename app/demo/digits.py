@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.demo.demo_table import DemoTable
 from app.demo.images import SEED, DigitClassifier, Images
-from app.demo.table import DemoTable
-from app.demo.timing import measure_times, quiet_machine
+from app.demo.timing import measure_times, reduce_timing_noise
 from models import TraceSpec
 from models.arrays import Floats
 from solvers import Progress
@@ -20,7 +20,7 @@ TIMED_IMAGES = 60
 def time_classifiers(classifiers: list[DigitClassifier], images: Images, progress: Progress) -> dict[str, Floats]:
     """Return times of answers, one image at a time, in ms, by classifier."""
     times = {}
-    with quiet_machine():
+    with reduce_timing_noise():
         for done, each in enumerate(classifiers):
             progress(done, len(classifiers), f"timing {each.name}")
             times[each.name] = measure_times(each.classify, images.pixels[:TIMED_IMAGES])
@@ -36,7 +36,7 @@ def predict_all(classifiers: list[DigitClassifier], images: Images, progress: Pr
     return probabilities
 
 
-def trace_images(
+def make_image_trace(
     images: Images, probabilities: dict[str, Floats], times: dict[str, Floats], *, is_embedded: bool
 ) -> DemoTable:
     """Return the trace of all classifiers on images; copies of an image are one item.

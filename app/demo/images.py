@@ -37,7 +37,7 @@ Shifts = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Images, (n, 8, 8) from 0 to 1, their digits, and the originals of copies."""
+    """Images, (n, 8, 8) from 0 to 1, their digits, and each copy's original."""
 
     pixels: Floats
     digits: NDArray[np.int64]
@@ -53,7 +53,7 @@ class DigitClassifier:
         features: computes features from images.
         model: a model of scikit-learn.
         trained_shifts: shifts of the training images.
-        shifts: shifts of an image; the answer is the mean of the probabilities over all shifted images.
+        shifts: shifts of an image; probabilities are means over all shifted images.
     """
 
     name: str
@@ -131,7 +131,10 @@ def _weigh_neighbors(distances: Floats) -> Floats:
 
 
 def _calibrated(model: Any) -> CalibratedClassifierCV:
-    """Calibrate by cross-validation, so that no confidence comes from an image trained on; one model answers."""
+    """Calibrate by cross-validation, so that no confidence is from a training image.
+
+    A single model answers.
+    """
     return CalibratedClassifierCV(model, method="sigmoid", cv=4, ensemble=False)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from app import terminal
 from app.building.run_build import build_locally
-from app.demo.parts import PARTS, DemoPart, DigitWorld
-from app.processes.clock import current_time
+from app.demo.demo_datasets import PARTS, DemoDataset, DigitExperiment
+from app.processes.clock import current_timestamp
 from app.serving.catalog import LoadedArtifact
-from app.serving.evaluation import evaluate_in_batches, summary_of
-from app.store.builds import checked_request
+from app.serving.evaluation import evaluate_in_batches, summarize_evaluation
+from app.store.builds import validate_build_request
 from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildRequest
 from models.errors import ParsimonyError
@@ -21,14 +21,14 @@ from solvers.base import IN_PROCESS
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedArtifact:
+class DemoArtifactResult:
     """An artifact, its savings on holdout rows, and its results on unseen rows."""
 
     record: ArtifactRecord
     savings: Savings
     unseen: EvaluationSummary
 
-    def as_row(self) -> tuple[str, ...]:
+    def to_table_row(self) -> tuple[str, ...]:
         """Return the texts of a row of the printed summary table."""
         savings, unseen = self.savings, self.unseen
         accuracy = (unseen.accuracy or 0.0) * unseen.coverage
@@ -47,31 +47,33 @@ COLUMNS = ("artifact", "on holdout rows", "per 1,000", "unseen", "correct", "uns
 
 def run_demo(repos: Repositories, *, if_missing: bool, as_json: bool) -> None:
     """Build all or missing artifacts; print estimated and actual results."""
-    wanted = [part for part in PARTS if not if_missing or list_missing(repos, part)]
+    wanted = [part for part in PARTS if not if_missing or list_missing_builds(repos, part)]
     if not wanted:
         terminal.get_console(stderr=True).print("the demo's artifacts are there")
         return
-    checked = list[CheckedArtifact]()
+    checked = list[DemoArtifactResult]()
     with terminal.progress_bar("demo") as progress:
-        world = DigitWorld()
+        world = DigitExperiment()
         for part in wanted:
-            repos.datasets.put(part.dataset, part.make(world, progress, False).to_dataset(), created_at=current_time())
+            repos.datasets.put(
+                part.dataset, part.make(world, progress, False).to_dataset(), created_at=current_timestamp()
+            )
             records = [_build(repos, request, progress) for request in part.requests]
             checked += _check(repos, part, records, world, progress)
     if as_json:
         terminal.print_json([_as_json(each) for each in checked])
         return
-    terminal.print_table("savings, and the same on unseen rows", COLUMNS, [each.as_row() for each in checked])
+    terminal.print_table("savings, and the same on unseen rows", COLUMNS, [each.to_table_row() for each in checked])
 
 
 def _build(repos: Repositories, request: BuildRequest, progress: Progress) -> ArtifactRecord:
     progress(0, 0, f"building {request.kind} {request.name}")
-    return build_locally(repos, request, checked_request(request)[1], no_progress)
+    return build_locally(repos, request, validate_build_request(request)[1], no_progress)
 
 
 def _check(
-    repos: Repositories, part: DemoPart, records: list[ArtifactRecord], world: DigitWorld, progress: Progress
-) -> list[CheckedArtifact]:
+    repos: Repositories, part: DemoDataset, records: list[ArtifactRecord], world: DigitExperiment, progress: Progress
+) -> list[DemoArtifactResult]:
     """Evaluate artifacts at their default operating points on unseen rows."""
     items, checked = part.make(world, progress, True).to_items(), []
     for record in records:
@@ -79,11 +81,11 @@ def _check(
         loaded = LoadedArtifact.from_record(record, repos.artifacts.load_plan(record))
         found = [each for some in evaluate_in_batches(loaded, loaded.kind.limits(), items, IN_PROCESS) for each in some]
         if record.savings is not None:
-            checked.append(CheckedArtifact(record, record.savings, summary_of(found, ())))
+            checked.append(DemoArtifactResult(record, record.savings, summarize_evaluation(found, ())))
     return checked
 
 
-def _as_json(checked: CheckedArtifact) -> dict[str, Any]:
+def _as_json(checked: DemoArtifactResult) -> dict[str, Any]:
     return {
         "kind": checked.record.kind,
         "name": checked.record.name,
@@ -92,15 +94,15 @@ def _as_json(checked: CheckedArtifact) -> dict[str, Any]:
     }
 
 
-def list_missing(repos: Repositories, part: DemoPart) -> list[BuildRequest]:
+def list_missing_builds(repos: Repositories, part: DemoDataset) -> list[BuildRequest]:
     """List the builds of a part whose artifact is missing."""
     return [request for request in part.requests if not repos.artifacts.has_artifact(request.kind, request.name)]
 
 
-def prepare_demo(repos: Repositories, world: DigitWorld, progress: Progress) -> list[Build]:
-    """Store missing datasets, and queue missing builds with lower priority than the user's builds.
+def prepare_demo(repos: Repositories, world: DigitExperiment, progress: Progress) -> list[Build]:
+    """Store missing datasets, and queue missing builds with low priority.
 
-    Datasets and builds of an interrupted demo are not repeated.
+    The user's builds have priority. Datasets and builds of an interrupted demo are not repeated.
 
     Returns:
         The queued and running builds.
@@ -110,10 +112,10 @@ def prepare_demo(repos: Repositories, world: DigitWorld, progress: Progress) -> 
     waiting = {(build.kind, build.name) for build in queued}
     stored = {info.name for info in repos.datasets.get_infos()}
     for part in PARTS:
-        wanted = [each for each in list_missing(repos, part) if (each.kind, each.name) not in waiting]
+        wanted = [each for each in list_missing_builds(repos, part) if (each.kind, each.name) not in waiting]
         if wanted and part.dataset not in stored:
             table = part.make(world, progress, False)
-            repos.datasets.put(part.dataset, table.to_dataset(), created_at=current_time())
+            repos.datasets.put(part.dataset, table.to_dataset(), created_at=current_timestamp())
         queued += [repos.builds.enqueue_build(request, in_background=True) for request in wanted]
     return queued
 

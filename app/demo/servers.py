@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from app.demo import llm_world
+from app.demo import simulated_models
 from app.demo.images import DigitClassifier
 from models.endpoint import ChatEndpoint, EmbeddingsEndpoint, Endpoint, JsonEndpoint
 from models.prices import MILLION, Prices
@@ -57,15 +57,15 @@ def list_endpoints(classifiers: Sequence[DigitClassifier], port: int) -> dict[st
                 input_per_million=model.input_price * MILLION, output_per_million=model.output_price * MILLION
             ),
         )
-        for model in llm_world.MODELS
+        for model in simulated_models.MODELS
     }
     embedder = EmbeddingsEndpoint(
         protocol="openai-embeddings",
         url=local + _LLMS,
-        model=llm_world.EMBEDDER,
-        prices=Prices(input_per_million=llm_world.EMBEDDER_PRICE * MILLION),
+        model=simulated_models.EMBEDDER,
+        prices=Prices(input_per_million=simulated_models.EMBEDDER_PRICE * MILLION),
     )
-    return digits | llms | {llm_world.EMBEDDER: embedder}
+    return digits | llms | {simulated_models.EMBEDDER: embedder}
 
 
 def _is_ours(url: str) -> bool:
@@ -103,9 +103,9 @@ def make_application(classifiers: Sequence[DigitClassifier]) -> Starlette:
 async def _complete_chat(request: Request) -> JSONResponse:
     """Answer the last message; each token has the log-probability of the confidence."""
     body = await request.json()
-    model = next((one for one in llm_world.MODELS if one.name == body.get("model")), None)
+    model = next((one for one in simulated_models.MODELS if one.name == body.get("model")), None)
     if model is None:
-        names = ", ".join(one.name for one in llm_world.MODELS)
+        names = ", ".join(one.name for one in simulated_models.MODELS)
         return _fail(404, f"model {body.get('model')!r} not found; available: {names}")
     reply = model.answer_prompt(str(body["messages"][-1].get("content")))
     choice: dict[str, Any] = {
@@ -124,12 +124,12 @@ async def _embed_texts(request: Request) -> JSONResponse:
     body = await request.json()
     texts = [body["input"]] if isinstance(body.get("input"), str) else list(body.get("input", ()))
     data = [
-        {"object": "embedding", "index": at, "embedding": llm_world.embed_text(text).tolist()}
+        {"object": "embedding", "index": at, "embedding": simulated_models.embed_text(text).tolist()}
         for at, text in enumerate(texts)
     ]
-    tokens = sum(llm_world.count_tokens(text) for text in texts)
+    tokens = sum(simulated_models.count_tokens(text) for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return JSONResponse({"object": "list", "data": data, "model": llm_world.EMBEDDER, "usage": usage})
+    return JSONResponse({"object": "list", "data": data, "model": simulated_models.EMBEDDER, "usage": usage})
 
 
 def _fail(status: int, message: str) -> JSONResponse:

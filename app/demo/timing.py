@@ -15,8 +15,8 @@ WARM_UP = 5
 
 
 @contextmanager
-def quiet_machine() -> Iterator[None]:
-    """Turn off threads of libraries, argument checks, and garbage collection."""
+def reduce_timing_noise() -> Iterator[None]:
+    """Turn off library threads, argument checks, and garbage collection in the block."""
     with threadpool_limits(1), sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
         gc.disable()
         try:

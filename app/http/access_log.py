@@ -1,8 +1,8 @@
 """Access log: one line per request, written in batches because writes are slow.
 
-Each line has the API key (first eight digits of its SHA-256) and the version of the artifact. Lines are in the order in
-which requests ended, with the time of their end. They are written within ``DELAY_S``, and at shutdown; SIGKILL loses
-pending lines.
+Each line has the API key (first eight digits of its SHA-256) and the version of the artifact. Lines are sorted by the
+end of their requests, whose time they have. They are written within ``DELAY_S`` and at shutdown. SIGKILL loses pending
+lines.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ MAX_LINES = 2000
 
 @dataclass(slots=True)
 class AccessLog:
-    """Access log to a stream, in the style ``text`` or ``json``."""
+    """Access log to a stream, in the format ``text`` or ``json``."""
 
     stream: TextIO
     style: str
@@ -31,7 +31,7 @@ class AccessLog:
     _date: str = ""
 
     def log_request(self, scope: Scope, status: int, seconds: float) -> None:
-        """Log a request; the path stays escaped, so that it cannot forge a line."""
+        """Log a request; its path stays escaped, so that it cannot forge a log line."""
         moment = time.time()
         if int(moment) != self._second:
             self._second = int(moment)
@@ -46,7 +46,7 @@ class AccessLog:
 
     def _line(self, stamp: str, message: str, state: dict[str, Any], status: int, seconds: float) -> str:
         ref, key = state.get("artifact"), state.get("key")
-        artifact = None if ref is None else ref.spelt
+        artifact = None if ref is None else ref.full_name
         if self.style != "json":
             who = "".join(f" {each}" for each in (artifact, key and f"key:{key}") if each)
             return f"{stamp} INFO    parsimony.access {message} {state['request_id']}{who}\n"

@@ -1,4 +1,4 @@
-"""File with the server's address, for commands on the same data folder."""
+"""File with the server's address, for commands that use the same data folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ def published_address(settings: Settings) -> Iterator[None]:
 
 
 def read_address(settings: Settings) -> str | None:
-    """Return the address of the server that runs on the data folder; None if none runs."""
+    """Return the address of the server that uses the data folder; None without one."""
     file = settings.data_dir / _NAME
     if settings.redis_url is not None or not file.is_file():
         return None

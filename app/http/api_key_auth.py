@@ -6,7 +6,7 @@ from ipaddress import IPv6Network
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.http.problems import reply_to
+from app.http.problem_details import make_error_response
 from app.http.rate_limit import RateLimiter
 from app.settings import KeyGrant, Role
 from models.budget import Payer
@@ -14,7 +14,7 @@ from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthoriz
 
 _GUARDED = ("/v1/", "/v2")
 _UNLIMITED = "/health/"
-"""What load balancers ask: a limit that others use up must not take a server out of service."""
+"""Paths of load balancers, without a rate limit: other clients must not take a server out of service."""
 _BUILDERS = (
     "/v1/datasets",
     "/v1/drafts",
@@ -24,13 +24,13 @@ _BUILDERS = (
     "/v1/endpoints",
     "/v1/recordings",
 )
-"""Where whatever changes something needs the role ``build``."""
+"""Paths where every change requires the role ``build``."""
 _LOGGED = ("/rows", "/truths")
-"""What callers who may run items may post to recordings."""
+"""Paths of recordings to which clients with the role ``decide`` may post."""
 _OPERATORS = ("/v1/budgets", "/v1/spend")
-"""Where reading needs the role ``build`` too: what every team spends."""
+"""Paths where even reading requires the role ``build``: they show the spend of every team."""
 _OF_ALL = "/v1/batches"
-"""Where nothing does: who may run items may run files of them, and stop that."""
+"""Paths where no operation requires the role ``build``: clients that may run items may run and cancel batches."""
 
 
 class ApiKeyAuth:
@@ -40,7 +40,7 @@ class ApiKeyAuth:
 
     Args:
         grants: role and team of each key, by the key's SHA-256.
-        rate: requests per second and key, or per address for requests without a known key; None: no limit.
+        rate: requests per second and key, or per address for requests without a known key; None for no limit.
     """
 
     def __init__(self, app: ASGIApp, grants: dict[bytes, KeyGrant], rate: float | None = None) -> None:
@@ -52,7 +52,7 @@ class ApiKeyAuth:
         if self._guards and scope["type"] == "http" and not scope["path"].startswith(_UNLIMITED):
             error = self._refusal(scope)
             if error is not None:
-                response = reply_to(error, scope["path"], scope["state"]["request_id"])
+                response = make_error_response(error, scope["path"], scope["state"]["request_id"])
                 if isinstance(error, TooManyRequests):
                     scope["state"]["route"] = "limited"  # as the metrics are to call it
                 await response(scope, receive, send)
@@ -66,7 +66,7 @@ class ApiKeyAuth:
             role = grant.role
             scope["state"]["key"], scope["state"]["team"] = digest[:4].hex(), grant.team
         if self._buckets is not None:
-            wait = self._buckets.take(digest if role else address_of(scope))
+            wait = self._buckets.take(digest if role else client_network(scope))
             if wait:
                 return TooManyRequests(f"rate limit exceeded (PARSIMONY_RATE_LIMIT); retry in {wait:.3g} s", wait)
         if not self.grants or not scope["path"].startswith(_GUARDED):
@@ -82,7 +82,10 @@ class ApiKeyAuth:
         return None
 
     def _caller(self, scope: Scope) -> tuple[bytes, KeyGrant | None]:
-        """Return the SHA-256 of the request's key, and its grant; every known key is compared in constant time."""
+        """Return the SHA-256 of the request's key, and its grant.
+
+        All known keys are compared in constant time.
+        """
         digest = sha256(_sent_key(scope)).digest()
         granted: KeyGrant | None = None
         for known, grant in self.grants.items():
@@ -92,7 +95,7 @@ class ApiKeyAuth:
 
 
 def _sent_key(scope: Scope) -> bytes:
-    """Return the key that a request sends: its bearer token, or, without one, its ``X-API-Key``; empty: none.
+    """Return the request's bearer token, else its ``X-API-Key``, else nothing.
 
     >>> [_sent_key({"headers": [each]}) for each in ((b"authorization", b"Bearer k"), (b"x-api-key", b"k"))]
     [b'k', b'k']
@@ -104,20 +107,20 @@ def _sent_key(scope: Scope) -> bytes:
     return b"" if scheme else bytes(sent.get(b"x-api-key", b"").strip())
 
 
-def client_of(scope: Scope) -> str:
-    """Return the identity of a request's sender: its known key, or its address."""
-    return str(scope["state"].get("key") or address_of(scope))
+def identify_client(scope: Scope) -> str:
+    """Return the identity of a request's sender: the known key, else the address."""
+    return str(scope["state"].get("key") or client_network(scope))
 
 
-def payer_of(scope: Scope) -> Payer:
-    """Return who pays for a request: its known key, and the key's team."""
+def identify_payer(scope: Scope) -> Payer:
+    """Return the payer of a request: its known key, and the key's team."""
     return Payer(scope["state"].get("key", ""), scope["state"].get("team", ""))
 
 
-def address_of(scope: Scope) -> str:
-    """Return the client's address; for IPv6 its /64 network.
+def client_network(scope: Scope) -> str:
+    """Return the client's address; for IPv6, its /64 network.
 
-    >>> [address_of({"client": client}) for client in (("192.0.2.1", 80), ("2001:db8::1:2", 80), None)]
+    >>> [client_network({"client": client}) for client in (("192.0.2.1", 80), ("2001:db8::1:2", 80), None)]
     ['192.0.2.1', '2001:db8::/64', '']
     """
     address = scope["client"][0] if scope["client"] else ""

@@ -73,7 +73,7 @@ REQUEST_BODY: dict[str, Any] = {
 
 
 def read_json(body: bytes, parameters: Mapping[str, Any]) -> tuple[Queries, AssignmentOptions]:
-    """Parse a ``ConstrainedRequest``.
+    """Parse a ``ConstrainedRequest`` from JSON.
 
     Raises InvalidRequest for invalid requests, and if the URL has query parameters.
     """
@@ -128,7 +128,7 @@ def read_parts(
     _put_arrays(fields, parts, columns)
     try:
         options = LimitedOptions.model_validate(fields)
-        options.refuse_unfit(len(vectors))
+        options.check_lengths(len(vectors))
     except (ValidationError, ValueError) as error:
         raise (
             InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else InvalidRequest(str(error))
@@ -137,7 +137,7 @@ def read_parts(
 
 
 def _limits(parts: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Join options and the JSON of further limits; raises InvalidRequest."""
+    """Merge the options with further limits in JSON; raises InvalidRequest."""
     given: Any = {}
     if CONSTRAINTS in parts:
         try:
@@ -154,7 +154,7 @@ def _limits(parts: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[s
 
 
 def _put_arrays(fields: dict[str, Any], parts: Mapping[str, bytes], columns: Mapping[str, Any]) -> None:
-    """Put what each query has of its own into the fields of the options."""
+    """Write arrays with a value per query into the fields of the options."""
     if "group" in columns:
         groups = fields.get("groups") or {}
         if not isinstance(groups, dict) or "labels" in groups:
@@ -180,7 +180,7 @@ def _put_arrays(fields: dict[str, Any], parts: Mapping[str, bytes], columns: Map
 
 
 def _array(part: str, body: bytes) -> NDArray[np.float64]:
-    """Read numbers of each query, (n,) or (n, k)."""
+    """Read an array with a row of numbers per query, (n,) or (n, k)."""
     try:
         array = array_from_bytes(body)
     except CorruptArtifact as error:
@@ -194,7 +194,7 @@ def _array(part: str, body: bytes) -> NDArray[np.float64]:
 
 
 def _read_texts(texts: bytes | list[str]) -> tuple[str, ...]:
-    """Read a JSON list of texts, or a column of them."""
+    """Read texts from a JSON list, or from a column of them."""
     try:
         return _TEXTS.validate_json(texts) if isinstance(texts, bytes) else _TEXTS.validate_python(texts)
     except ValidationError as error:
@@ -202,7 +202,7 @@ def _read_texts(texts: bytes | list[str]) -> tuple[str, ...]:
 
 
 def _vectors(body: bytes) -> NDArray[Any]:
-    """Read an array of float32 (float64 is taken too); raises InvalidRequest."""
+    """Read an array of float32 or float64; raises InvalidRequest."""
     try:
         queries = array_from_bytes(body)
     except CorruptArtifact as error:

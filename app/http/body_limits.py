@@ -5,31 +5,31 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.fast_router import FastPost, FastRoutes
-from app.http.problems import reply_to
+from app.http.fast_router import FastPostRoute, FastRoutes
+from app.http.problem_details import make_error_response
 from models.errors import ParsimonyError, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
-PATIENCE_S = 15.0
-SMALL = re.compile(r"/v1/(cascades/solve|builds|artifacts/[^/]+/[^/]+/active|endpoints/.+)|/v2/.+")
-SMALL_BYTES = 2**20
+BODY_TIMEOUT_S = 15.0
+SMALL_BODY_PATHS = re.compile(r"/v1/(cascades/solve|builds|artifacts/[^/]+/[^/]+/active|endpoints/.+)|/v2/.+")
+MAX_SMALL_BODY_BYTES = 2**20
 """What else is read where everybody waits, and how long it may be."""
 MIN_BODY_BYTES_PER_S = 16 * 1024
 """Bytes in a second that a body has to bring on average, once the patience is over."""
 
 
 class BodyLimit:
-    """Middleware that refuses bodies that are too large or too slow.
+    """Middleware that rejects bodies that are too large or too slow.
 
-    The size is checked by the Content-Length header, and while the body is read.
+    The size is checked in the Content-Length header, and while the body is read.
 
     Args:
         max_bytes: maximum size.
-        patience_s: maximum duration, plus one second per ``MIN_BODY_BYTES_PER_S`` bytes.
-        routes: smaller limits of routes whose body is read on the event loop.
+        patience_s: maximum duration in seconds, plus one second per ``MIN_BODY_BYTES_PER_S`` bytes.
+        routes: smaller limits, for routes whose body is parsed on the event loop.
     """
 
     def __init__(
-        self, app: ASGIApp, max_bytes: int, patience_s: float = PATIENCE_S, routes: FastRoutes | None = None
+        self, app: ASGIApp, max_bytes: int, patience_s: float = BODY_TIMEOUT_S, routes: FastRoutes | None = None
     ) -> None:
         self.app, self.max_bytes, self.patience_s = app, max_bytes, patience_s
         self.routes = routes or FastRoutes()
@@ -41,7 +41,7 @@ class BodyLimit:
         coding = next((v for n, v in scope["headers"] if n == b"content-encoding"), b"identity")
         if coding.strip().lower() not in (b"identity", b""):
             error = UnsupportedMediaType("Content-Encoding is not supported; send plain bodies, or gzipped files")
-            await reply_to(error, scope["path"], scope["state"]["request_id"])(scope, receive, send)
+            await make_error_response(error, scope["path"], scope["state"]["request_id"])(scope, receive, send)
             return
         declared = next((int(v) for n, v in scope["headers"] if n == b"content-length" and v.isdigit()), 0)
         body = _Body(receive, *self._limit(scope), self.patience_s)
@@ -53,13 +53,22 @@ class BodyLimit:
     def _limit(self, scope: Scope) -> tuple[int, str]:
         """Return the maximum size of a request's body, and the name of the limit."""
         route = self.routes.find_route(scope["method"], scope["path"])
-        own = route[0].most_bytes if route else SMALL_BYTES if SMALL.fullmatch(scope["path"]) else self.max_bytes
+        own = (
+            route[0].body_limit_bytes
+            if route
+            else MAX_SMALL_BODY_BYTES
+            if SMALL_BODY_PATHS.fullmatch(scope["path"])
+            else self.max_bytes
+        )
         if own >= self.max_bytes:
             return self.max_bytes, "PARSIMONY_MAX_BODY_BYTES"
-        return own, route[0].limit_name if route and isinstance(route[0], FastPost) else "that of this route"
+        return own, route[0].limit_name if route and isinstance(route[0], FastPostRoute) else "that of this route"
 
     async def _pass_while_fine(self, body: "_Body", scope: Scope, receive: Receive, send: Send) -> None:
-        """Watch what is read; once something is wrong, whatever the application replies becomes the refusal."""
+        """Run the application while the body is within the limits.
+
+        Once a limit is exceeded, the application's reply is replaced by the error.
+        """
         started = refused = False
 
         async def watching(message: Message) -> None:
@@ -80,7 +89,10 @@ class BodyLimit:
 
 
 class _Body:
-    """One body as it comes; most: its bytes at most, by the limit ``whose``."""
+    """A request body while it is received.
+
+    ``most`` is its maximum number of bytes, by the limit ``whose``.
+    """
 
     def __init__(self, receive: Receive, most: int, whose: str, patience_s: float) -> None:
         self._receive, self.most, self._whose, self._patience_s = receive, most, whose, patience_s
@@ -108,7 +120,7 @@ class _Body:
         return message
 
     def too_large(self, what: str) -> PayloadTooLarge:
-        """Return the error of a body that is too large.
+        """Return the error for a body that is too large.
 
         Args:
             what: the received size, for the message.
@@ -117,6 +129,6 @@ class _Body:
 
 
 async def _refuse(error: ParsimonyError, scope: Scope, receive: Receive, send: Send) -> None:
-    response = reply_to(error, scope["path"], scope["state"]["request_id"])
+    response = make_error_response(error, scope["path"], scope["state"]["request_id"])
     response.headers["connection"] = "close"
     await response(scope, receive, send)

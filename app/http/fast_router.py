@@ -1,8 +1,9 @@
 """Fast router: answers decisions and simple runs before FastAPI's slower routing.
 
 It is the innermost middleware, directly before FastAPI. It matches declared paths and validates requests with the
-Pydantic model of the regular route. Anything unusual (an escape, a version, an invalid value, an unknown name, an
-infeasible query, an open circuit breaker) is passed to the regular route, so that all errors are the regular route's.
+Pydantic model of the regular route. Unusual requests are passed to the regular route, which then also reports all
+errors. Examples are an escape, a version, an invalid value, an unknown name, an infeasible query, or an open circuit
+breaker.
 """
 
 import asyncio
@@ -18,13 +19,13 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.conditional import is_known, make_decision_etag
+from app.http.conditional_requests import make_decision_etag, matches_etag
 from app.http.json_bodies import decode_json, replay_body
-from app.http.problems import reply_to
+from app.http.problem_details import make_error_response
 from app.observability.metrics import Metrics
-from app.serving.answers import LookUp, unavailable_names
 from app.serving.catalog import Catalog, LoadedArtifact
-from app.serving.rollouts import RolloutTraffic, item_of
+from app.serving.decision_replies import FastDecisionRoute, list_unavailable_names
+from app.serving.rollouts import RolloutSplitter, get_item_id
 from models import ArtifactRef, InvalidRequest
 from models.errors import ParsimonyError
 from solvers.base import Plan
@@ -35,24 +36,24 @@ LARGE_BODY_BYTES = 2**14
 
 
 @dataclass(frozen=True, slots=True)
-class FastPost:
+class FastPostRoute:
     """A POST route that calls endpoints.
 
     Its path is ``{prefix}{name}{suffix}``, or ``prefix`` alone without a suffix.
 
     Attributes:
         body: model of the request body.
-        answer: returns the reply to a request, a body, and a name. None passes the request to the regular route, before
-            any endpoint is called.
-        most_bytes: maximum size of the body, which is parsed on the event loop.
-        limit_name: the setting with the maximum size, for messages.
+        handler: returns the reply to a request, a body, and a name; or None, before any endpoint is called, to pass the
+            request to the regular route.
+        body_limit_bytes: maximum size of the body, which is parsed on the event loop.
+        limit_name: name of the setting with the maximum size, for messages.
     """
 
     prefix: str
     body: type[BaseModel]
-    answer: Callable[[Request, Any, str], Awaitable[Response | None]]
+    handler: Callable[[Request, Any, str], Awaitable[Response | None]]
     suffix: str = ""
-    most_bytes: int = 2**20
+    body_limit_bytes: int = 2**20
     limit_name: str = "that of this route"
 
     @property
@@ -61,15 +62,15 @@ class FastPost:
         return f"{self.prefix}{{name}}{self.suffix}" if self.suffix else self.prefix
 
 
-FastRoute = LookUp | FastPost
+FastRoute = FastDecisionRoute | FastPostRoute
 
 
 class FastRoutes:
     """Declared fast routes by method and path."""
 
-    def __init__(self, look_ups: Iterable[LookUp] = (), posts: Iterable[FastPost] = ()) -> None:
+    def __init__(self, fast_routes: Iterable[FastDecisionRoute] = (), posts: Iterable[FastPostRoute] = ()) -> None:
         self._declared: dict[tuple[str, str, str], FastRoute] = {
-            (look_up.method, look_up.prefix, look_up.suffix): look_up for look_up in look_ups
+            (look_up.method, look_up.prefix, look_up.suffix): look_up for look_up in fast_routes
         }
         self._declared |= {("POST", post.prefix, post.suffix): post for post in posts}
 
@@ -95,13 +96,13 @@ class FastRouter:
         hit = self.routes.find_route(scope["method"], scope["path"]) if scope["type"] == "http" else None
         if hit is None or (scope["method"] == "POST" and not _is_plain_json(scope)):
             await self.app(scope, receive, send)
-        elif isinstance(hit[0], FastPost):
+        elif isinstance(hit[0], FastPostRoute):
             await self._post(hit[0], hit[1], scope, receive, send)
         else:
             await self._look_up(hit[0], hit[1], scope, receive, send)
 
-    async def _look_up(self, look_up: LookUp, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer from memory; None of the answer's bytes: the route answers."""
+    async def _look_up(self, look_up: FastDecisionRoute, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer from memory, or pass the request to the regular route."""
         loaded = _find_available(look_up, name, scope)
         body = None
         if loaded is not None:
@@ -117,24 +118,26 @@ class FastRouter:
         if look_up.method == "GET":
             etag = make_decision_etag(body)
             headers.append((b"etag", etag))
-            if is_known(etag, scope["headers"]):
+            if matches_etag(etag, scope["headers"]):
                 status, headers, body = 304, headers[2:], b""
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _answer(self, scope: Scope, look_up: LookUp, loaded: LoadedArtifact[Plan], sent: bytes | None) -> bytes | None:
-        """Return the reply's body, or None if the route is to answer."""
+    def _answer(
+        self, scope: Scope, look_up: FastDecisionRoute, loaded: LoadedArtifact[Plan], sent: bytes | None
+    ) -> bytes | None:
+        """Return the reply's body; None if the regular route must answer."""
         started = perf_counter()
         try:
             if sent is not None:
-                query = look_up.query.model_validate(decode_json(sent))
-            elif (values := plain_values(scope["query_string"])) is not None:
-                query = look_up.query.model_validate(values, strict=False)
+                query = look_up.query_type.model_validate(decode_json(sent))
+            elif (values := parse_simple_query(scope["query_string"])) is not None:
+                query = look_up.query_type.model_validate(values, strict=False)
             else:
                 return None
-            traffic: RolloutTraffic = scope["state"]["context"].rollouts
-            loaded = traffic.choose(loaded, item_of(query))
-            body = look_up.answer(loaded, query)
+            traffic: RolloutSplitter = scope["state"]["context"].rollouts
+            loaded = traffic.choose(loaded, get_item_id(query))
+            body = look_up.handler(loaded, query)
         except (RequestValidationError, ValidationError, ParsimonyError):
             return None
         if body is not None:
@@ -147,7 +150,10 @@ class FastRouter:
         return body
 
     def _series_of(self, ref: ArtifactRef) -> tuple[Counter, Histogram]:
-        """Return the counter of an artifact's answers and the times of its kind's, which take long to look up."""
+        """Return the counter of an artifact's answers, and the histogram of its kind's times.
+
+        They are cached, because looking them up is slow.
+        """
         if self._forgotten != self.metrics.forgotten:
             self._series, self._forgotten = {}, self.metrics.forgotten
         key = ref.kind, ref.name
@@ -157,8 +163,8 @@ class FastRouter:
             series = self._series[key] = answered, self.metrics.decision_seconds.labels(ref.kind)
         return series
 
-    async def _post(self, post: FastPost, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a plain body, or hand it to the route."""
+    async def _post(self, post: FastPostRoute, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a plain body, or pass the request to the regular route."""
         request = Request(scope, receive, send)
         try:
             body = await request.body()
@@ -174,7 +180,10 @@ class FastRouter:
         await reply(scope, receive, send)
 
     async def _read(self, body: bytes, kind: type[BaseModel]) -> BaseModel | None:
-        """Read a plain body, None for any other; long ones one at a time, with look-ups in between."""
+        """Parse a plain body; return None for any other body.
+
+        Long bodies are parsed one at a time, with look-ups in between.
+        """
         if len(body) < LARGE_BODY_BYTES:
             return _validated(body, kind)
         async with self._reading:
@@ -182,21 +191,24 @@ class FastRouter:
             return _validated(body, kind)
 
 
-def _find_available(look_up: LookUp, name: str, scope: Scope) -> LoadedArtifact[Plan] | None:
-    """Return the artifact in memory; None if there is none, or something that it calls has an open circuit breaker."""
+def _find_available(look_up: FastDecisionRoute, name: str, scope: Scope) -> LoadedArtifact[Plan] | None:
+    """Return the artifact in memory.
+
+    Return None if there is none, or if something that it calls has an open circuit breaker.
+    """
     catalog: Catalog = scope["state"]["context"].catalog
     loaded = catalog.plans.get((look_up.kind, name))
-    if loaded is None or unavailable_names(loaded, scope["state"]["context"].caller.open_circuits()):
+    if loaded is None or list_unavailable_names(loaded, scope["state"]["context"].caller.open_circuits()):
         return None
     return loaded
 
 
-async def _reply(post: FastPost, request: Request, read: BaseModel, name: str) -> Response | None:
-    """Return the reply to a plain body, or to what refuses it."""
+async def _reply(post: FastPostRoute, request: Request, read: BaseModel, name: str) -> Response | None:
+    """Return the reply to a plain body, or the reply for its error."""
     try:
-        return await post.answer(request, read, name)
+        return await post.handler(request, read, name)
     except ParsimonyError as error:
-        return reply_to(error, request.scope["path"], request.scope["state"]["request_id"])
+        return make_error_response(error, request.scope["path"], request.scope["state"]["request_id"])
 
 
 def _validated(body: bytes, kind: type[BaseModel]) -> BaseModel | None:
@@ -207,13 +219,13 @@ def _validated(body: bytes, kind: type[BaseModel]) -> BaseModel | None:
 
 
 def _is_plain_json(scope: Scope) -> bool:
-    """Return whether a body declares that it is JSON, and the query string is empty."""
+    """Return whether a body is declared as JSON, and the query string is empty."""
     kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
     return kind == b"application/json" and not scope["query_string"]
 
 
 async def _body(receive: Receive) -> bytes:
-    """Read a body to its end; a body of a client that disconnected is not JSON."""
+    """Read a body to its end; that of a disconnected client is not valid JSON."""
     message = await receive()
     parts: list[bytes] = [message.get("body", b"")]
     while message.get("more_body", False):
@@ -226,7 +238,7 @@ async def _gone() -> Message:
     return {"type": "http.disconnect"}
 
 
-def plain_values(query_string: bytes) -> dict[str, Any] | None:
+def parse_simple_query(query_string: bytes) -> dict[str, Any] | None:
     """Parse a query string; None if it has escapes or duplicate names."""
     if not query_string:
         return {}

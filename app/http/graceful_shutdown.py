@@ -1,4 +1,4 @@
-"""Graceful shutdown: on SIGTERM, readiness fails while requests are answered."""
+"""Graceful shutdown: on SIGTERM, readiness fails but requests are answered."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ class GracefulShutdown:
         self._drain_s = drain_s
 
     def delay_sigterm(self) -> None:
-        """Delay the current SIGTERM handler by the drain period.
+        """Delay the installed SIGTERM handler by the drain period.
 
         A second signal is handled at once.
         """

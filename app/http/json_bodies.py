@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope
 from app.store.table_types import JSON
 from models import Fault, InvalidRequest, Value
 from models.base import MAX_LISTED
-from models.columns import first_repeated
+from models.columns import find_duplicate_name
 from models.errors import UnsupportedMediaType
 
 V = TypeVar("V", bound=Value)
@@ -51,7 +51,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def find_lone_surrogate(body: bytes) -> tuple[str | int, ...] | None:
-    """Return the path of a text, or of an object with a name, that has a lone surrogate; None if there is none.
+    """Return the path of a text with a lone surrogate; None if there is none.
 
     >>> find_lone_surrogate(b'{"a": ["b", "\\\\ud800"]}')
     ('a', 1)
@@ -92,7 +92,7 @@ def find_duplicate_key(body: bytes) -> str | None:
     repeated_names: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> None:
-        repeated = first_repeated(name for name, _ in pairs)
+        repeated = find_duplicate_name(name for name, _ in pairs)
         repeated_names.extend([] if repeated is None else [repeated])
 
     try:
@@ -123,7 +123,7 @@ def has_unique_keys(content: Any, body: bytes) -> bool:
 
 
 class JsonRoute(APIRoute):
-    """Route whose body is decoded by ``decode_json``; other media types are refused."""
+    """Route whose body is decoded by ``decode_json``; other media types are rejected."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler, which receives the decoded body."""
@@ -132,7 +132,7 @@ class JsonRoute(APIRoute):
             return handle
 
         async def decode_and_handle(request: Request) -> Response:
-            refuse_other_types(request, JSON)
+            require_media_type(request, JSON)
             body = await request.body()
             content = decode_json(body) if body else None
             try:
@@ -151,7 +151,7 @@ class JsonRouter(APIRouter):
 
 
 class _Decoded(Request):
-    """A request whose body was decoded already."""
+    """A request whose body is already decoded."""
 
     def __init__(self, scope: Scope, receive: Receive, content: Any) -> None:
         super().__init__(scope, receive)
@@ -162,16 +162,16 @@ class _Decoded(Request):
         return self._content
 
 
-def refuse_other_types(request: Request, *known: str) -> str:
-    """Return the request's media type; raises UnsupportedMediaType if it is not known."""
+def require_media_type(request: Request, *known: str) -> str:
+    """Return the request's media type; raises UnsupportedMediaType for unknown types."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in known:
         raise UnsupportedMediaType(f"Content-Type must be {' or '.join(known)}, got {kind or 'none'}")
     return kind
 
 
-def accepted_type(request: Request, *known: str) -> str:
-    """Return the first supported media type of the Accept header; JSON without one."""
+def negotiate_media_type(request: Request, *known: str) -> str:
+    """Return the first supported media type in the Accept header; by default JSON."""
     accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
     return next((one for one in accepted if one in known or one == JSON), JSON)
 
@@ -205,9 +205,9 @@ def find_batch_items(content: Any) -> list[Any]:
 
 
 def validate_in_chunks(kind: type[V], content: Any, length: int, max_items: float = math.inf) -> V:
-    """Validate a batch like ``validate_body``, but one chunk of its ``items`` at a time.
+    """Validate a batch like ``validate_body``, one chunk of its ``items`` at a time.
 
-    Decisions are answered between the chunks. Faults outside the items are reported together with those of the first
+    Between chunks, the event loop can answer decisions. Faults outside the items are reported with those of the first
     chunk.
 
     Args:
@@ -243,12 +243,12 @@ def validate_in_chunks(kind: type[V], content: Any, length: int, max_items: floa
 
 @cache
 def _items_of(kind: type[Value]) -> TypeAdapter[tuple[Any, ...]]:
-    """Return a validator of a batch's items alone, as strict as that of the whole batch."""
+    """Return a validator of a batch's items, as strict as that of the whole batch."""
     strict = ConfigDict(strict=True, allow_inf_nan=False)
     return TypeAdapter(kind.model_fields["items"].rebuild_annotation(), config=strict)
 
 
 def _placed(error: ValidationError, start: int) -> list[Any]:
-    """Return the faults of a chunk with the items' indices in the whole batch."""
+    """Return the faults of a chunk, with indices of items in the whole batch."""
     faults = [fault for fault in error.errors() if fault["loc"]]
     return [{**fault, "loc": ("body", "items", int(fault["loc"][0]) + start, *fault["loc"][1:])} for fault in faults]

@@ -1,4 +1,4 @@
-"""OpenAPI document: FastAPI's document, with each kind's build ``params``."""
+"""OpenAPI document: FastAPI's, with the build ``params`` of each kind."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,22 +9,24 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
-from app.http.conditional import is_known
+from app.http.conditional_requests import matches_etag
 from solvers import KINDS
 
 _REFERENCE = "#/components/schemas/{model}"
 
 
-def install(api: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
+def serve_openapi(api: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
     """Serve the OpenAPI document.
 
-    It includes the options of every kind, and the types in ``bodies``, which routes parse themselves.
+    It includes the options of every kind, and the types in ``bodies`` that routes parse themselves.
     """
     found_in_routes = api.openapi
 
     def document() -> dict[str, Any]:
         if api.openapi_schema is None:
-            _add_schemas(found_in_routes(), bodies)
+            found = found_in_routes()
+            _add_schemas(found, bodies)
+            _add_long_urls(found)
         assert api.openapi_schema is not None
         return api.openapi_schema
 
@@ -35,13 +37,13 @@ def install(api: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
     async def openapi(request: Request) -> Response:
         body, tag = await prepared.get()
         headers = {"ETag": tag, "Cache-Control": "no-cache"}
-        if is_known(tag.encode(), request.scope["headers"]):
+        if matches_etag(tag.encode(), request.scope["headers"]):
             return Response(status_code=304, headers=headers)
         return Response(body, media_type="application/json", headers=headers)
 
 
 class _Prepared:
-    """The document as bytes, with its entity tag; written once, off the event loop."""
+    """The document as bytes, with its entity tag; created once, off the event loop."""
 
     def __init__(self, document: Callable[[], dict[str, Any]]) -> None:
         self._document = document
@@ -58,6 +60,16 @@ class _Prepared:
     def _write(self) -> tuple[bytes, str]:
         body = orjson.dumps(self._document())
         return body, f'"{sha256(body).hexdigest()}"'
+
+
+def _add_long_urls(document: dict[str, Any]) -> None:
+    """Describe the reply to URLs above 64 KiB, which long query lists may reach."""
+    text = {"text/plain": {"schema": {"type": "string"}}}
+    reply = {"description": "the URL exceeds 64 KiB; send fewer parameters", "content": text}
+    for path in document["paths"].values():
+        for operation in path.values():
+            if any('"array"' in str(orjson.dumps(one)) for one in operation.get("parameters", ())):
+                operation["responses"].setdefault("400", reply)
 
 
 def _add_schemas(document: dict[str, Any], bodies: Sequence[type[BaseModel]]) -> None:

@@ -4,12 +4,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-MOST = 10_000
+MAX_CLIENTS = 10_000
 """Buckets held at once; the least recently used one is evicted for a new one."""
 
 
 class RateLimiter:
-    """Token buckets of callers, with ``rate`` tokens per second and a capacity of ``rate`` tokens, at least one."""
+    """Token buckets of clients: ``rate`` tokens per second, with a capacity of at least one."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._most, self._clock = rate, max(1.0, rate), clock
@@ -30,6 +30,6 @@ class RateLimiter:
         tokens = min(self._most, tokens + (now - before) * self._rate)
         wait = max(0.0, (1.0 - tokens) / self._rate)
         self._held[caller] = (tokens if wait else tokens - 1.0, now)
-        if len(self._held) > MOST:
+        if len(self._held) > MAX_CLIENTS:
             self._held.popitem(last=False)
         return wait

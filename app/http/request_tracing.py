@@ -1,13 +1,13 @@
-"""Traces of all requests; ASGI middleware that is installed only if traces are on."""
+"""Traces of all requests; ASGI middleware, installed only if tracing is on."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.telemetry import route_of
+from app.http.telemetry import get_route_template
 from app.observability.tracing import Tracing
 
 
 class RequestTracing:
-    """Middleware that traces requests; it is the outermost one."""
+    """Outermost middleware, which traces requests."""
 
     def __init__(self, app: ASGIApp, tracing: Tracing) -> None:
         self.app, self.tracing = app, tracing
@@ -28,4 +28,4 @@ class RequestTracing:
             try:
                 await self.app(scope, receive, send_noting)
             finally:
-                traced.record_reply(scope, route_of(scope), status)
+                traced.record_reply(scope, get_route_template(scope), status)

@@ -13,14 +13,14 @@ import uvicorn
 from app.building.supervisor import SupervisedWorker, stop_gracefully
 from app.demo.background import BackgroundDemo
 from app.http.address_file import local_address, published_address
-from app.observability.logs import configure_logging, warn_of_misspelt
+from app.observability.logs import configure_logging, log_misspelled_settings
 from app.running.batch_job import run_batch
 from app.settings import Settings
 from app.store.embedded import EmbeddedRedis
 from models import InvalidRequest
 
 logger = logging.getLogger("parsimony")
-STOP_S = 10
+SHUTDOWN_TIMEOUT_S = 10
 """How long what is in flight may take when a server stops."""
 MAX_CONNECTIONS = 4000
 """Most connections and requests of a server process; uvicorn answers 503 to more."""
@@ -31,11 +31,11 @@ _GRACE_S = 4.0
 
 
 def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> None:
-    """Serve until SIGTERM; then complete in-flight requests and stop the worker."""
+    """Serve until SIGTERM; then complete requests in progress and stop the worker."""
     _refuse_taken(settings.host, settings.port)
     signal.signal(signal.SIGTERM, stop_gracefully)  # what uvicorn raises again once it has stopped
     configure_logging(settings.log_level, settings.log_format)
-    warn_of_misspelt()
+    log_misspelled_settings()
     _log_settings(settings, with_demo=with_demo)
     with ExitStack() as stack:
         if settings.redis_url is None:
@@ -69,12 +69,12 @@ def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> 
             log_config=None,
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=STOP_S,
+            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
 
 
 def _log_settings(settings: Settings, *, with_demo: bool) -> None:
-    """Log the store, authentication, and the demo; uvicorn's messages would repeat this."""
+    """Log the store, authentication, and the demo."""
     logging.getLogger("uvicorn.error").setLevel("WARNING")
     if settings.redis_url is None:
         logger.info("store embedded folder=%s", settings.data_dir.resolve())
@@ -89,14 +89,17 @@ def _log_settings(settings: Settings, *, with_demo: bool) -> None:
 
 
 def _free_port() -> int:
-    """Find a port of this machine that is free now."""
+    """Return a port of this machine that is currently free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def _refuse_taken(host: str, port: int) -> None:
-    """Raise InvalidRequest if the address cannot be listened on: before a worker is started, and in one line."""
+    """Raise InvalidRequest if the server cannot listen on the address.
+
+    The check precedes the start of a worker, so that the error is one line.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:

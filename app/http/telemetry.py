@@ -13,7 +13,7 @@ from prometheus_client import (
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.access_log import AccessLog
-from app.http.problems import internal_problem
+from app.http.problem_details import internal_problem
 from app.observability.metrics import Metrics
 
 logger = logging.getLogger("parsimony.access")
@@ -25,7 +25,7 @@ Series = tuple[Counter, Histogram]
 
 
 class Telemetry:
-    """Middleware that assigns request ids, counts, times, and logs requests.
+    """Middleware that assigns request ids, and counts, times, and logs requests.
 
     It converts unhandled exceptions to replies of status 500 without a traceback.
     """
@@ -62,7 +62,7 @@ class Telemetry:
             self._account(scope, status, time.perf_counter() - started)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the application's start and end on; at the end nothing is held back any longer."""
+        """Forward startup and shutdown; at shutdown, buffered data is written."""
         try:
             await self.app(scope, receive, send)
         finally:
@@ -70,7 +70,7 @@ class Telemetry:
                 self.log.write_pending()
 
     def _account(self, scope: Scope, status: int, seconds: float) -> None:
-        key = scope["method"], route_of(scope), status
+        key = scope["method"], get_route_template(scope), status
         series = self._series.get(key)
         if series is None:
             series = self._series[key] = (self.metrics.requests.labels(*key), self.metrics.seconds.labels(key[1]))
@@ -80,8 +80,8 @@ class Telemetry:
             self.log.log_request(scope, status, seconds)
 
 
-def route_of(scope: Scope) -> str:
-    """Return the route's path template for metrics; all unknown paths are one route."""
+def get_route_template(scope: Scope) -> str:
+    """Return the route's path template for metrics; all unknown paths count as one."""
     label = scope["state"].get("route")
     if label is not None:
         return str(label)
@@ -89,7 +89,7 @@ def route_of(scope: Scope) -> str:
 
 
 def _given_id(scope: Scope) -> str | None:
-    """Return the request id that the caller sent, if it has at most 128 visible ASCII characters."""
+    """Return the request id sent by the caller: at most 128 visible ASCII characters."""
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _ID.fullmatch(value):
             return str(value.decode())

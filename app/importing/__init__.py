@@ -1,1 +1,4 @@
-"""Imports of logs: turns logs of model calls, which proxies and tracing tools write, into a trace."""
+"""Imports of logs: convert logs of model calls into a trace.
+
+Proxies and tracing tools write such logs.
+"""

@@ -1,4 +1,4 @@
-"""Coverage of a recording or a trace: the share of rows with an answer of each classifier, by group of rows."""
+"""Coverage: the share of rows that each classifier answered, by group of rows."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ MAX_ROWS = 50_000
 """The newest rows that are counted."""
 MAX_LABELS, PARTS = 20, 4
 """Labels with the most rows that are groups, and the number of groups by length."""
-HOUR_S = 3600
+SECONDS_PER_HOUR = 3600
 _COLUMNS: Mapping[Grouping, str] = {"label": "id", "length": "item", "hour": "time"}
 
 
@@ -36,7 +36,7 @@ def measure_coverage(folder: Path, by: Grouping, reference: str | None) -> CallC
     """Return the coverage of the newest rows of a recording.
 
     Args:
-        reference: classifier whose answer is the label of rows without a posted truth; None: without a reference.
+        reference: classifier whose answer is the label of rows without a posted truth; None for none.
     """
     truths = _read_labels(folder / "truths") if by == "label" else {}
     answers = _Answers()
@@ -59,8 +59,8 @@ def measure_trace_coverage(table: pa.Table, prompt: str, outcomes: Mapping[str, 
 
     Args:
         table: the trace.
-        prompt: its column of prompts.
-        outcomes: the column of each classifier's outcomes, by classifier.
+        prompt: name of the column of prompts.
+        outcomes: by classifier, the name of the column of its outcomes.
     """
     rows = {name: np.flatnonzero(table[column].is_valid()).tolist() for name, column in outcomes.items()}
     return _describe(_Answers(pc.utf8_length(table[prompt]).to_pylist(), rows), "length")
@@ -86,12 +86,15 @@ def _read_labels(folder: Path) -> dict[str, str]:
 
 
 def _list_keys(table: pa.Table, by: Grouping, truths: Mapping[str, str]) -> list[Any]:
-    """Return the label, the length of the prompt, or the hour of each row; None if it is unknown."""
+    """Return the group key of each row: its label, prompt length, or hour.
+
+    It is None if it is unknown.
+    """
     values = table[_COLUMNS[by]].to_pylist()
     if by == "label":
         return [truths.get(one) for one in values]
     if by == "hour":
-        return [int(one // HOUR_S) % 24 for one in values]
+        return [int(one // SECONDS_PER_HOUR) % 24 for one in values]
     return [None if one is None else len(extract_prompt(orjson.loads(one))) or None for one in values]
 
 
@@ -112,7 +115,7 @@ def _make_groups(keys: Sequence[Any], by: Grouping) -> tuple[list[str | None], I
 
 
 def _cut_lengths(counts: Mapping[int, int]) -> tuple[list[str], dict[int, int]]:
-    """Return groups of lengths with about equally many rows, and the group of each length."""
+    """Return ranges of lengths with about equally many rows, and each length's range."""
     lengths = sorted(counts)
     if not lengths:
         return [], {}

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from app.importing.recorded_trace import FrozenTrace, freeze_rows, join_truths
-from app.processes.clock import current_time
+from app.importing.recorded_trace import FrozenTrace, build_recorded_trace, join_truths
+from app.processes.clock import current_timestamp
 from app.recording.segments import ROWS, TRUTHS, iterate_tables
 from app.recording.writer import RecordingWriter
 from app.serving.version_evaluation import sample_rows
@@ -27,7 +27,7 @@ from app.store.table_types import PARQUET
 from app.store.uploads import limit_memory, parse_spec, read_dataset, run_in_reader
 from models import Dataset
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
-from models.recording import FreezeRequest, FrozenDataset, RecordingSpec, TimeRange, UsedRows, seconds_of
+from models.recording import FreezeRequest, FrozenDataset, RecordingSpec, TimeRange, UsedRows, timestamp_to_seconds
 
 MAX_ROWS = 500_000
 """Rows of a range of time that can become a dataset."""
@@ -53,7 +53,7 @@ class RecordedTrace:
     """A sample of the rows of a recording as an encoded trace.
 
     Attributes:
-        sha256: SHA-256 of the dataset of all rows, as if it were stored.
+        sha256: SHA-256 that the dataset of all rows would have if it were stored.
     """
 
     data: bytes
@@ -73,15 +73,17 @@ def freeze_by_name(
         InvalidRequest, PayloadTooLarge: as ``freeze_recording``.
     """
     work = _plan_freeze(name, freeze, repos, writer)
-    freezing = partial(freeze_recording, work, freeze.dataset, repos.store.url, current_time())
+    freezing = partial(freeze_recording, work, freeze.dataset, repos.store.url, current_timestamp())
     return run_in_reader(run_in, freezing, where="dataset")
 
 
 def load_by_name(
     name: str, times: TimeRange, repos: Repositories, writer: RecordingWriter, run_in: Callable[..., Any]
 ) -> RecordedTrace:
-    """Return rows of a recording as a trace, which is not stored; arguments and errors are those of
-    ``freeze_by_name``."""
+    """Return rows of a recording as a trace, without storing it.
+
+    Arguments and errors are those of ``freeze_by_name``.
+    """
     return run_in_reader(run_in, encode_recording, _plan_freeze(name, times, repos, writer), where="on")
 
 
@@ -105,7 +107,7 @@ def freeze_recording(work: RecordingFreeze, dataset: str, url: str, created_at: 
 
 
 def encode_recording(work: RecordingFreeze) -> RecordedTrace:
-    """Return a sample of the rows of a recording; raises what ``freeze_recording`` raises."""
+    """Return a sample of a recording's rows; raises the errors of ``freeze_recording``."""
     with limit_memory(work.max_bytes):
         trace, used = _make_trace(work)
         digest = sha256(codec.encode(trace, {})).hexdigest()
@@ -114,20 +116,23 @@ def encode_recording(work: RecordingFreeze) -> RecordedTrace:
 
 
 def _make_trace(work: RecordingFreeze) -> tuple[Dataset, UsedRows]:
-    """Return the rows of a recording as a checked trace; raises InvalidRequest if no row can be used."""
+    """Return the rows of a recording as a checked trace.
+
+    Raises InvalidRequest if no row can be used.
+    """
     rows = read_rows(work.folder, work.times)
     truths = join_truths(_read_truths(work.folder))
-    frozen = freeze_rows(rows, truths, work.spec.reference, work.unit)
+    frozen = build_recorded_trace(rows, truths, work.spec.reference, work.unit)
     if not frozen.table.num_rows:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in frozen.unused.most_common())
         message = f"must have a row that can be used, got {len(rows):,} rows ({reasons or 'none'})"
         raise InvalidRequest.from_faults(Fault(("since",), message))
     used = UsedRows(recorded_rows=len(rows), unused=dict(frozen.unused.most_common()))
-    return read_frozen(frozen, work.max_bytes), used
+    return validate_frozen_trace(frozen, work.max_bytes), used
 
 
-def read_frozen(frozen: FrozenTrace, max_bytes: int) -> Dataset:
-    """Check a frozen trace as uploads are checked; raises InvalidRequest."""
+def validate_frozen_trace(frozen: FrozenTrace, max_bytes: int) -> Dataset:
+    """Check a frozen trace in the same way as uploads; raises InvalidRequest."""
     with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         table, vectors = Path(folder) / "table.parquet", Path(folder) / "vectors.npy"
         pyarrow.parquet.write_table(frozen.table, table)
@@ -139,9 +144,9 @@ def read_frozen(frozen: FrozenTrace, max_bytes: int) -> Dataset:
 
 
 def read_rows(folder: Path, times: TimeRange) -> list[dict[str, Any]]:
-    """Return the rows of a range of time, oldest first, each key once; raises PayloadTooLarge."""
-    since = -np.inf if times.since is None else seconds_of(times.since)
-    until = np.inf if times.until is None else seconds_of(times.until)
+    """Return the rows of a time range, oldest first, one per key; raises PayloadTooLarge."""
+    since = -np.inf if times.since is None else timestamp_to_seconds(times.since)
+    until = np.inf if times.until is None else timestamp_to_seconds(times.until)
     rows: list[dict[str, Any]] = []
     keys = set[str | None]()
     for table in iterate_tables(folder / "rows", ROWS):

@@ -1,4 +1,7 @@
-"""Graders of answers: by the expected answer, by a command, or by a judge that compares answers in both orders."""
+"""Graders of answers: by the expected answer, a command, or a judge.
+
+A judge compares two answers in both orders.
+"""
 
 import subprocess
 from collections.abc import Callable
@@ -7,7 +10,7 @@ from typing import ClassVar, Protocol
 
 import orjson
 
-from app.importing.call_log import BoughtCall, Grade
+from app.importing.paid_call_journal import Grade, ModelCallRecord
 from models.errors import ParsimonyError
 
 CHECK_TIMEOUT_S = 60.0
@@ -32,7 +35,7 @@ class Grader(Protocol):
     needs_reference: ClassVar[bool]
     """Whether the answer of the strongest model is needed."""
 
-    def grade_answer(self, text: str, call: BoughtCall, reference: BoughtCall) -> Grade:
+    def grade_answer(self, text: str, call: ModelCallRecord, reference: ModelCallRecord) -> Grade:
         """Return the grade of an answer.
 
         Args:
@@ -44,7 +47,10 @@ class Grader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExactMatch:
-    """An answer is correct if it equals the expected answer; case and outer spaces are ignored.
+    """Grades an answer as correct if it equals the expected answer.
+
+    Case and outer spaces are ignored.
+
 
     Attributes:
         expected: expected answers by the prompt's id.
@@ -54,7 +60,7 @@ class ExactMatch:
 
     needs_reference: ClassVar[bool] = False
 
-    def grade_answer(self, text: str, call: BoughtCall, reference: BoughtCall) -> Grade:
+    def grade_answer(self, text: str, call: ModelCallRecord, reference: ModelCallRecord) -> Grade:
         """Return 1 for an equal answer, else 0."""
         is_equal = _normalize(call.answer or "") == _normalize(self.expected[call.prompt])
         return Grade(call.prompt, call.model, float(is_equal))
@@ -71,14 +77,20 @@ def _normalize(answer: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandCheck:
-    """A command that reads ``{"text", "answer", "model"}`` as JSON, and prints a quality, or exits with 0 or 1."""
+    """Grades answers by a command.
+
+    It reads ``{"text", "answer", "model"}`` as JSON, and prints a quality, or exits with 0 or 1.
+    """
 
     command: tuple[str, ...]
 
     needs_reference: ClassVar[bool] = False
 
-    def grade_answer(self, text: str, call: BoughtCall, reference: BoughtCall) -> Grade:
-        """Return the quality that the command printed; without output, 1 for exit status 0, and 0 for exit status 1."""
+    def grade_answer(self, text: str, call: ModelCallRecord, reference: ModelCallRecord) -> Grade:
+        """Return the quality that the command printed.
+
+        Without output, it is 1 for exit status 0, and 0 for exit status 1.
+        """
         sent = orjson.dumps({"text": text, "answer": call.answer, "model": call.model})
         try:
             done = subprocess.run(self.command, input=sent, capture_output=True, timeout=CHECK_TIMEOUT_S, check=False)
@@ -103,10 +115,12 @@ def _parse_quality(printed: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A model compares each answer with the strongest model's answer, once in each order.
+    """Grades answers by a model that compares each with the strongest model's answer.
 
-    The quality is the mean of both comparisons: 1 if the answer is at least as good, 0 if it is worse. The strongest
-    model's own answers have quality 1.
+    Both orders are compared.
+
+    The quality is the mean of both comparisons. A comparison yields 1 if the answer is at least as good, else 0. The
+    strongest model's own answers have quality 1.
 
     Attributes:
         ask: sends a prompt to the judge, and returns its reply and the cost.
@@ -116,7 +130,7 @@ class Judge:
 
     needs_reference: ClassVar[bool] = True
 
-    def grade_answer(self, text: str, call: BoughtCall, reference: BoughtCall) -> Grade:
+    def grade_answer(self, text: str, call: ModelCallRecord, reference: ModelCallRecord) -> Grade:
         """Return the grade of an answer, with the judge's cost and position bias."""
         if call.model == reference.model or _normalize(call.answer or "") == _normalize(reference.answer or ""):
             return Grade(call.prompt, call.model, 1.0)
@@ -125,7 +139,7 @@ class Judge:
         at_least_as_good = (first != "b") + (second != "a")
         return Grade(call.prompt, call.model, at_least_as_good / 2, cost + more, first == second != "tie")
 
-    def _compare(self, text: str, first: BoughtCall, second: BoughtCall) -> tuple[str, float]:
+    def _compare(self, text: str, first: ModelCallRecord, second: ModelCallRecord) -> tuple[str, float]:
         reply, cost = self.ask(JUDGE_PROMPT.format(question=text, first=first.answer, second=second.answer))
         word = (reply.split() or [""])[0].strip("\"'*.:,").casefold()
         if word not in ("a", "b", "tie"):

@@ -1,4 +1,7 @@
-"""Readers of log files: JSON Lines, JSON lists, CSV, and Parquet, also gzipped, record by record."""
+"""Readers of log files, record by record.
+
+Formats are JSON Lines, JSON lists, CSV, and Parquet, also gzipped.
+"""
 
 import csv
 import gzip
@@ -22,12 +25,12 @@ MAX_FIELD = 10_000_000
 
 
 def read_records(path: Path, skip: Callable[[], None] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the records of a file in order, OpenTelemetry exports span by span.
+    """Yield the records of a file in order; of OpenTelemetry exports, the spans.
 
     Args:
-        skip: counts lines of JSON Lines that are not JSON objects, which are left out; None: they are refused.
+        skip: counts lines of JSON Lines that are not JSON objects and are skipped; None to reject them.
     Raises:
-        InvalidRequest: the file is malformed; names the line.
+        InvalidRequest: the file is malformed; the error has the line.
     """
     magic = _magic_of(path)
     if magic.startswith(_PARQUET):
@@ -86,7 +89,7 @@ def _parse_document(text: bytes) -> Any:
 
 
 def _list_records(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the records of a JSON value: of a list, or the value itself."""
+    """Yield the records of a JSON value: the entries of a list, or the value itself."""
     for record in value if isinstance(value, list) else [value]:
         if isinstance(record, dict):
             yield from _list_spans(record)
@@ -112,7 +115,10 @@ def _read_parquet(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _list_spans(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the spans of an OTLP export, with attributes by name; other records as they are."""
+    """Yield the spans of an OTLP export, with attributes by name.
+
+    Other records are yielded unchanged.
+    """
     if "resourceSpans" not in record:
         yield _with_scores(_with_attributes(record))
         return
@@ -122,12 +128,12 @@ def _list_spans(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _list_objects(values: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list; none of anything else."""
+    """Return the objects in a list; an empty list for any other value."""
     return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
 
 
 def _with_attributes(span: dict[str, Any]) -> dict[str, Any]:
-    """Return a span whose attributes are an object, as OTLP has them as a list of keys and values."""
+    """Return a span with its attributes as an object; OTLP has a list of keys and values."""
     attributes = span.get("attributes")
     if not isinstance(attributes, list):
         return span
@@ -136,7 +142,7 @@ def _with_attributes(span: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_scores(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record whose scores are an object, as Langfuse has them as a list of names and values."""
+    """Return a record with its scores as an object; Langfuse has a list of names and values."""
     scores = _list_objects(record.get("scores"))
     if not scores or not all("name" in one for one in scores):
         return record

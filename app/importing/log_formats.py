@@ -7,11 +7,11 @@ OpenTelemetry's semantic conventions for generative AI.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
-from app.running.templates import WrongShape, resolve_pointer
+from app.running.request_templates import TemplateMismatch, resolve_pointer
+from models.log_import import FormatName
 
-FormatName = Literal["litellm", "openai", "langfuse", "otel", "table"]
 NO_POINTERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 OUTCOMES = ("correct", "correctness", "quality", "accuracy", "score")
 """Names of scores that are outcomes; others, such as toxicity, need a pointer."""
@@ -21,12 +21,12 @@ SAMPLE = 50
 
 @dataclass(frozen=True, slots=True)
 class CallPointers:
-    """The pointers to each field of a call; the first pointer that leads to a value is used.
+    """The pointers to each field of a call; the first one that finds a value is used.
 
     Attributes:
         classifier: the called model.
         text: the prompt: a text, or the messages of a chat.
-        request: ids that feedback may name: of the request, and of its trace.
+        request: ids that feedback may refer to: of the request, and of its trace.
         outcome: whether the answer was correct, or its quality from 0 to 1.
         cost: the cost of the call.
         confidence: the confidence of the answer, from 0 to 1.
@@ -99,7 +99,7 @@ FORMATS: Mapping[FormatName, CallPointers] = {
 
 
 def find_value(record: Any, pointers: Sequence[str]) -> Any:
-    """Return the value of the first pointer that leads to one that is not null or empty; None without any.
+    """Return the first value that is not null or empty; None if no pointer finds one.
 
     >>> find_value({"a": {"b": 1}}, ("/c", "/a/b")), find_value({"a": None}, ("/a",))
     (1, None)
@@ -107,7 +107,7 @@ def find_value(record: Any, pointers: Sequence[str]) -> Any:
     for pointer in pointers:
         try:
             value = resolve_pointer(record, pointer)
-        except WrongShape:
+        except TemplateMismatch:
             continue
         if value is not None and value != "":
             return value
@@ -115,8 +115,9 @@ def find_value(record: Any, pointers: Sequence[str]) -> Any:
 
 
 def recognize_format(records: Sequence[Any], own: Mapping[str, tuple[str, ...]] = NO_POINTERS) -> FormatName | None:
-    """Return the format that finds the most fields in the first records; None if no format finds most models and
-    prompts.
+    """Return the format that finds the most fields in the first records.
+
+    Return None if no format finds most models and prompts.
 
     Args:
         own: pointers that replace those of the format.

@@ -1,20 +1,21 @@
 """Calls of a log: reads them from records, joins them with feedback, and computes their costs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.importing.log_formats import OUTCOMES, CallPointers, find_value
-from app.running.protocols.openai_chat_client import join_text, parse_item
-from models.columns import parse_yes_no
+from app.running.protocols.openai_chat_client import parse_item
+from models.columns import parse_boolean
+from models.conversation import encode_chat, text_of_message
 from models.errors import Fault, InvalidRequest
 from models.prices import Prices
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
-    """A call of a model for a prompt; numbers are None if unknown."""
+    """A call of a model for a prompt; unknown numbers are None."""
 
     classifier: str
     text: str
@@ -27,19 +28,21 @@ class LoggedCall:
 
 @dataclass(slots=True)
 class ImportReport:
-    """The numbers of used calls and of unused records, with reasons.
+    """The numbers of used calls, and of unused records by reason.
 
     Attributes:
         records: number of records that were read.
         calls: number of calls that were used.
         unused: number of records by the reason why they were not used.
         matched: number of records with feedback.
+        shortened_calls: number of used calls whose text is the last user message of several.
     """
 
     records: int = 0
     calls: int = 0
     unused: Counter[str] = field(default_factory=Counter)
     matched: int = 0
+    shortened_calls: int = 0
 
     def skip_line(self) -> None:
         """Count a line that has no record."""
@@ -54,20 +57,23 @@ def read_calls(
     feedback: Mapping[str, float],
     report: ImportReport,
     seen: set[tuple[str, str]],
+    *,
+    whole_chats: bool = False,
 ) -> Iterator[LoggedCall]:
-    """Yield the usable calls of a log, each request once.
+    """Yield the usable calls of a log; each request counts once.
 
     Args:
-        prices: prices by model, for calls whose cost the log lacks.
+        prices: prices by model, for calls without a cost in the log.
         feedback: outcomes from 0 to 1, by request.
         report: counts used and unused records.
-        seen: the requests of other files, with their models; those of this one are added.
+        seen: the requests of earlier files, with their models; those of this file are added.
+        whole_chats: whether the text of a call is its chat as JSON, instead of the last user message.
     Raises:
-        InvalidRequest: an outcome is outside of 0 to 1, so all outcomes must be on another scale.
+        InvalidRequest: an outcome is outside of 0 to 1, so outcomes are probably on another scale.
     """
     for record in records:
         report.records += 1
-        call = _read_call(record, pointers, prices)
+        call = _read_call(record, pointers, prices, extract_chat if whole_chats else extract_prompt)
         if isinstance(call, str):
             report.unused[call] += 1
             continue
@@ -88,6 +94,7 @@ def read_calls(
                 continue
             seen.add((call.request, call.classifier))
         report.calls += 1
+        report.shortened_calls += not whole_chats and _has_turns(find_value(record, pointers.text))
         yield call
 
 
@@ -105,9 +112,14 @@ def _why_unusable(call: LoggedCall) -> str:
     return "no cost: add the model's prices" if call.cost is None else ""
 
 
-def _read_call(record: Mapping[str, Any], pointers: CallPointers, prices: Mapping[str, Prices]) -> LoggedCall | str:
-    """Return the call of a record, or why there is none."""
-    classifier, text = find_value(record, pointers.classifier), extract_prompt(find_value(record, pointers.text))
+def _read_call(
+    record: Mapping[str, Any],
+    pointers: CallPointers,
+    prices: Mapping[str, Prices],
+    extract: Callable[[Any], str],
+) -> LoggedCall | str:
+    """Return the call of a record, or the reason why it has none."""
+    classifier, text = find_value(record, pointers.classifier), extract(find_value(record, pointers.text))
     if not isinstance(classifier, str | int):
         return "no model"
     if not text:
@@ -131,20 +143,38 @@ def _read_call(record: Mapping[str, Any], pointers: CallPointers, prices: Mappin
 
 
 def extract_prompt(prompt: Any) -> str:
-    """Return the text of a prompt; for a chat, the text of its last user message, which the router embeds."""
+    """Return the text of a prompt; for a chat, the last user message.
+
+    The router embeds this text.
+    """
+    messages = _list_messages(prompt)
+    users = [each for each in messages if each["role"] == "user"]
+    return text_of_message((users or messages)[-1]) if messages else ""
+
+
+def extract_chat(prompt: Any) -> str:
+    """Return a prompt as a chat in JSON; empty if the last user message is empty."""
+    return encode_chat(_list_messages(prompt)) if extract_prompt(prompt) else ""
+
+
+def _has_turns(prompt: Any) -> bool:
+    """Return whether a prompt is a chat with several user messages."""
+    return len([each for each in _list_messages(prompt) if each["role"] == "user"]) > 1
+
+
+def _list_messages(prompt: Any) -> list[dict[str, Any]]:
+    """Return the messages of a prompt; a plain text is one user message."""
     prompt = parse_item(prompt)
     if isinstance(prompt, Mapping):
         prompt = prompt.get("messages", ())
-    if isinstance(prompt, Sequence) and not isinstance(prompt, str):
-        messages = [each for each in prompt if isinstance(each, Mapping)]
-        users = [each for each in messages if each.get("role") == "user"]
-        last = (users or messages)[-1:]
-        prompt = join_text(_list_parts(last[0])) if last else ""
-    return prompt if isinstance(prompt, str) else ""
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    messages = [each for each in prompt if isinstance(each, Mapping)] if isinstance(prompt, Sequence) else []
+    return [{"role": str(each.get("role") or ""), "content": _list_parts(each)} for each in messages]
 
 
 def _list_parts(message: Mapping[str, Any]) -> Any:
-    """Return the content of a message; OpenTelemetry's parts are returned as OpenAI's."""
+    """Return the content of a message; OpenTelemetry's parts in OpenAI's form."""
     parts = message.get("parts")
     if not isinstance(parts, list):
         return message.get("content")
@@ -152,8 +182,8 @@ def _list_parts(message: Mapping[str, Any]) -> Any:
 
 
 def _parse_outcome(value: Any) -> float | None:
-    """Return an outcome as a number, a boolean as 1 or 0; None if it is neither."""
-    truth = parse_yes_no(value)
+    """Return an outcome as a number; booleans become 1 or 0, other values None."""
+    truth = parse_boolean(value)
     return _parse_number(value) if truth is None else truth
 
 
@@ -171,10 +201,10 @@ def _parse_number(value: Any) -> float | None:
 
 
 def read_feedback(records: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the outcomes of requests from records with an id and correct, quality, or score; later records win.
+    """Return the outcomes of requests, from records with an id and an outcome.
 
-    Of records with the name of a score, as Langfuse exports them, those with another name than an outcome's are left
-    out.
+    The outcome is ``correct``, ``quality``, or ``score``. Later records replace earlier ones. Records with a named
+    score, as in Langfuse's exports, are skipped if the name is not that of an outcome.
 
     Raises InvalidRequest for an outcome outside of 0 to 1.
     """

@@ -38,11 +38,11 @@ def pivot_calls(calls: Sequence[LoggedCall], unit: str) -> tuple[pa.Table, dict[
 
 
 class PivotedCall(Protocol):
-    """A call as a cell of a trace; numbers are None if unknown."""
+    """A call as a cell of a trace; unknown numbers are None."""
 
     @property
     def outcome(self) -> float | str | None:
-        """Whether the answer was correct, its quality, or the answer."""
+        """Whether the answer was correct, its quality, or the answer itself."""
 
     @property
     def cost(self) -> float | None:
@@ -67,7 +67,7 @@ def add_classifier(
 
     Args:
         calls: the call of each row; None if the classifier was not called.
-        outcome: the type of the outcomes: correct, quality, or an answer.
+        outcome: the type of the outcomes: ``correct``, ``quality``, or an answer.
     """
     spec: dict[str, Any] = {"name": name, outcome: f"{name}.{outcome}", "cost": {"column": f"{name}.cost"}}
     columns[f"{name}.{outcome}"] = [None if call is None else call.outcome for call in calls]

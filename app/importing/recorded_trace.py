@@ -1,12 +1,12 @@
-"""Recorded rows as a partial trace: truths joined by item id, and the probability of every call.
+"""Recorded rows as a partial trace, with truths by item id and call propensities.
 
-Every used row supports the estimates of all classifiers: each classifier was called with a known probability above 0.
-Therefore, if a recording explores, rows without a possible exploration are omitted, for example after the budget of a
-day was spent. Whether a row is omitted depends on earlier items only.
+In every row that is used, each classifier had a known probability above 0 of being called. So if a recording explores,
+rows that could not be explored are omitted, for example after the budget of the day was spent. Whether a row is omitted
+depends only on earlier items.
 
-If the truth is the answer of a reference classifier, only rows in which it was called have a truth. A row in which it
-was called by exploration also represents similar rows without exploration: its weight is the inverse of the reference's
-propensity. Given that such a row was explored, all its calls have the propensity 1.
+If the truth is the answer of a reference classifier, a row has a truth only if this classifier was called. If it was
+called by exploration, the row also represents similar rows without exploration. So the row's weight is the inverse of
+the reference's propensity. Given that the row was explored, all its calls have the propensity 1.
 """
 
 from collections import Counter
@@ -68,7 +68,10 @@ class _Row:
         return 1.0 if self.is_selected else call["propensity"]
 
     def propensity_of_exploring(self, name: str) -> float | None:
-        """Return the probability with which a classifier that was not called would have been; None if it is unknown."""
+        """Return the probability that an uncalled classifier would have been called.
+
+        Return None if it is unknown.
+        """
         made = {call["classifier"] for call in self.columns["calls"]}
         is_known = name in (self.columns["candidates"] or ()) and name not in made and not self.is_selected
         return self.columns["explore"] or None if is_known else None
@@ -90,7 +93,7 @@ class FrozenTrace:
 
 
 def join_truths(truths: Iterable[Mapping[str, Any]]) -> dict[str, KnownTruth]:
-    """Return the truth of each item: the latest class, or the latest grade of each classifier."""
+    """Return the truth of each item: its latest class, or latest grade per classifier."""
     known: dict[str, KnownTruth] = {}
     for one in truths:
         grades = {each["classifier"]: each["value"] for each in one["grades"] or ()}
@@ -101,14 +104,14 @@ def join_truths(truths: Iterable[Mapping[str, Any]]) -> dict[str, KnownTruth]:
     return known
 
 
-def freeze_rows(
+def build_recorded_trace(
     rows: Sequence[Mapping[str, Any]], truths: Mapping[str, KnownTruth], reference: str | None, unit: str
 ) -> FrozenTrace:
     """Return the trace of recorded rows; its table has no rows if none can be used.
 
     Args:
         rows: rows as in ``segments.ROWS``, oldest first.
-        reference: classifier whose answer is the truth of rows that have no other truth.
+        reference: classifier whose answer is the truth of rows without another truth.
     """
     unused: Counter[str] = Counter()
     supported = _take_supported(rows, unused)
@@ -122,7 +125,10 @@ def freeze_rows(
 
 
 def _take_supported(rows: Sequence[Mapping[str, Any]], unused: Counter[str]) -> list[Mapping[str, Any]]:
-    """Return the rows in which every classifier of the newest version could be called, if any row was explored."""
+    """Return the rows that support all estimates, if any row was explored.
+
+    In these rows, every classifier of the newest version could be called.
+    """
     explores = any(row["explore"] for row in rows)
     newest = next((frozenset(row["candidates"]) for row in reversed(rows) if row["candidates"]), frozenset())
     taken = []
@@ -154,7 +160,7 @@ def _read_row(
 
 
 def _keep_graded(row: _Row, unused: Counter[str]) -> bool:
-    """Leave out calls without an outcome, and return whether any is left."""
+    """Remove calls without an outcome, and return whether any call is left."""
     graded = {name: call for name, call in row.calls.items() if row.grade_call(name, call) is not None}
     unused["calls without an outcome"] += len(row.calls) - len(graded)
     unused["rows without a call that can be used"] += not graded
@@ -163,7 +169,10 @@ def _keep_graded(row: _Row, unused: Counter[str]) -> bool:
 
 
 def _take_embedded(rows: list[_Row], unused: Counter[str]) -> tuple[list[_Row], Singles | None]:
-    """Return the rows whose embeddings have the most frequent length, and these; all rows if none has any."""
+    """Return the rows whose embeddings have the most frequent length, and these embeddings.
+
+    Without embeddings, return all rows.
+    """
     vectors = [decode_embedding(row.columns["embedding"]) for row in rows]
     lengths = Counter(len(one) for one in vectors if one is not None)
     if not lengths:
@@ -204,7 +213,10 @@ def _add_columns(
 
 
 def _add_inputs(columns: dict[str, list[Any]], rows: Sequence[_Row], has_embeddings: bool) -> dict[str, Any]:
-    """Add sizes, and without embeddings texts, if all rows have them; return their part of the spec."""
+    """Add sizes; without embeddings, also texts, if all rows have them.
+
+    Return the corresponding part of the spec.
+    """
     spec: dict[str, Any] = {}
     sizes = [row.columns["size"] or () for row in rows]
     if len({len(one) for one in sizes}) == 1 and sizes[0]:

@@ -1,4 +1,4 @@
-"""Imports of uploaded logs into the store, in separate processes like uploads of tables."""
+"""Imports of uploaded logs into the store, in separate processes."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet
 
 from app.importing.call_coverage import measure_trace_coverage
-from app.importing.imports import choose_pointers, import_calls, measure_models, parse_pointers
 from app.importing.log_files import read_records
+from app.importing.log_import import choose_pointers, import_calls, parse_pointers, summarize_models
 from app.importing.logged_calls import ImportReport, read_feedback
 from app.importing.pivot import PROMPT
 from app.store.client import Store
@@ -21,7 +21,7 @@ from app.store.uploads import limit_memory, parse_spec, read_dataset
 from models.log_import import ImportedModel, ImportOptions
 from models.prices import Prices
 from models.recording import CallCoverage
-from models.stored_dataset import DatasetInfo, Replaced
+from models.stored_dataset import DatasetInfo, ReplacedDataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class LogUpload:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadLog:
-    """An uploaded log as a trace, whose table is on disk.
+class ParsedLog:
+    """An uploaded log as a trace; its table is on disk.
 
     Attributes:
         prompts: the prompt of each row.
@@ -55,30 +55,34 @@ class ReadLog:
     coverage: CallCoverage
 
 
-def read_log(upload: LogUpload) -> ReadLog:
-    """Turn an uploaded log into a trace next to it; raises InvalidRequest for a log without a usable call."""
+def read_log(upload: LogUpload) -> ParsedLog:
+    """Convert an uploaded log to a trace in the same folder.
+
+    Raises InvalidRequest for a log without a usable call.
+    """
     with limit_memory(upload.max_bytes):
-        pointers = choose_pointers(upload.log, None, parse_pointers(upload.options.pointers))
+        pointers = choose_pointers(upload.log, upload.options.format, parse_pointers(upload.options.pointers))
         outcomes = {} if upload.feedback is None else read_feedback(read_records(upload.feedback))
-        imported = import_calls({upload.log: pointers}, upload.options.unit, upload.prices, outcomes)
+        options = upload.options
+        imported = import_calls({upload.log: pointers}, options, upload.prices, outcomes)
         path = upload.log.with_suffix(".parquet")
         pyarrow.parquet.write_table(imported.table, path)
         columns = {one["name"]: one.get("quality") or one["correct"] for one in imported.spec["classifiers"]}
         coverage = measure_trace_coverage(imported.table, PROMPT, columns)
         prompts = imported.table[PROMPT].to_pylist()
-        return ReadLog(path, imported.spec, prompts, imported.report, measure_models(imported), coverage)
+        return ParsedLog(path, imported.spec, prompts, imported.report, summarize_models(imported), coverage)
 
 
 def store_log(
-    read: ReadLog,
+    read: ParsedLog,
     embeddings: bytes | None,
     url: str,
     name: str,
     created_at: str,
     allow: Callable[[str | None], None],
     max_bytes: int,
-) -> tuple[DatasetInfo, Replaced | None]:
-    """Store a trace in the store at ``url``; the arguments and the result are those of ``Datasets.put``."""
+) -> tuple[DatasetInfo, ReplacedDataset | None]:
+    """Store a trace in the store at ``url``; arguments and result are as in ``Datasets.put``."""
     with limit_memory(max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
         spec = parse_spec(json.dumps(read.spec).encode())
         dataset = read_dataset(spec, read.table, PARQUET, embeddings, max_bytes=max_bytes)

@@ -1,4 +1,7 @@
-"""Attributes of spans and metrics, by OpenTelemetry's conventions for generative AI. Texts are never recorded."""
+"""Attributes of spans and metrics, by OpenTelemetry's GenAI conventions.
+
+Texts are never recorded.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -59,7 +62,7 @@ def describe_operation(endpoint: ChatEndpoint | EmbeddingsEndpoint) -> Attribute
 
 
 def describe_result(result: CallResult) -> Attributes:
-    """Return the attributes of a call's result: tokens, cost, and confidence, but no text."""
+    """Return the attributes of a call's result: tokens, cost, and confidence, without text."""
     reply = result.reply or {}
     found: dict[str, Any] = {
         "gen_ai.response.id": reply.get("id"),
@@ -78,7 +81,10 @@ def describe_result(result: CallResult) -> Attributes:
 
 
 def error_type(result: CallResult) -> str | None:
-    """Return the error type of a failed call: the status of its reply, or ``failed``; None if the call succeeded."""
+    """Return the error type of a failed call; None if the call succeeded.
+
+    It is the status of the reply, or ``failed``.
+    """
     if result.error is None:
         return None
     return "failed" if result.provider_error is None else str(result.provider_error.status)
@@ -91,7 +97,10 @@ def describe_decision(facts: Mapping[str, Any], reasons: Mapping[str, Any]) -> A
 
 
 def describe_run(run: Run) -> Attributes:
-    """Return the attributes of a run: cost, answering classifier, and the reason of a degraded answer, but no text."""
+    """Return the attributes of a run: cost, answering classifier, and degraded reason.
+
+    Texts are not included.
+    """
     called = [step.classifier for step in run.steps]
     found: Attributes = {"parsimony.called": called, "parsimony.cost": run.spent.cost, "parsimony.unit": run.spent.unit}
     answering = next((step.classifier for step in run.steps if step.accepted), None)
@@ -101,7 +110,7 @@ def describe_run(run: Run) -> Attributes:
 
 
 def _flatten(prefix: str, value: Any) -> Iterator[tuple[str, Attribute]]:
-    """Yield the scalars of an object by their paths; texts in lists stay lists, other lists are JSON.
+    """Yield the scalars of an object by path; lists of texts stay lists, others become JSON.
 
     >>> dict(_flatten("a", {"b": 1, "c": {"d": ["x"], "e": [{"f": 2}], "g": None}}))
     {'a.b': 1, 'a.c.d': ['x'], 'a.c.e': '[{"f":2}]'}

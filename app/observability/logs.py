@@ -1,4 +1,4 @@
-"""Configuration of the log: its stream and format."""
+"""Configuration of logging: stream and format."""
 
 import json
 import logging
@@ -39,7 +39,7 @@ def configure_logging(level: str, style: str) -> None:
     logging.getLogger("rq").setLevel("WARNING")
 
 
-def warn_of_misspelt() -> None:
+def log_misspelled_settings() -> None:
     """Log environment variables that look like misspelled settings."""
     for name, meant in misspelled_settings(os.environ).items():
         logging.getLogger("parsimony").warning("unknown setting ignored name=%s; did you mean %s?", name, meant)

@@ -120,7 +120,7 @@ class Metrics:
         self._idle_until = 0.0
 
     def _measure_calls(self) -> None:
-        """Add what is measured of the calls of endpoints."""
+        """Create the metrics of calls to endpoints."""
         self.calls = Counter(
             "parsimony_calls_total", "Calls to endpoints by outcome", ["endpoint", "outcome"], registry=self.registry
         )
@@ -142,7 +142,7 @@ class Metrics:
         )
 
     def _measure_budgets(self) -> None:
-        """Add what is measured of budgets."""
+        """Create the metrics of budgets."""
         self.budget_spent = self._gauge(
             "parsimony_budget_spent", "What ended items have used of a budget in its period", "budget", "quantity"
         )
@@ -157,7 +157,7 @@ class Metrics:
         )
 
     def _measure_rollouts(self) -> None:
-        """Add what is measured of rollouts and recordings."""
+        """Create the metrics of rollouts and recordings."""
         self.rollouts = self._gauge("parsimony_rollouts", "Last rollouts of artifacts by status", "status")
         self.automations_failed = self._gauge("parsimony_automations_failed", "Automations whose last step failed")
         self.rollout_observations_lost = Counter(
@@ -172,31 +172,34 @@ class Metrics:
             registry=self.registry,
         )
 
-    def note_budget(self, name: str, quantity: str, amount: float, spent: float) -> None:
-        """Set the gauges of a bound of a budget."""
+    def set_budget_gauges(self, name: str, quantity: str, amount: float, spent: float) -> None:
+        """Set the gauges of one bound of a budget."""
         self.budget_amount.labels(name, quantity).set(amount)
         self.budget_spent.labels(name, quantity).set(spent)
 
     def remove_budget(self, name: str) -> None:
-        """Remove the series of a deleted budget; with several server processes, its gauges are set to 0 instead."""
+        """Remove the series of a deleted budget.
+
+        With several server processes, its gauges are set to 0 instead.
+        """
         for quantity in get_args(Quantity):
             if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-                self.note_budget(name, quantity, 0.0, 0.0)
+                self.set_budget_gauges(name, quantity, 0.0, 0.0)
                 continue
             for gauge in (self.budget_amount, self.budget_spent):
                 with suppress(KeyError):
                     gauge.remove(name, quantity)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        """Return a gauge that every server process sets to the same value; the latest value is reported."""
+        """Return a gauge that every process sets to the same value; the latest is reported."""
         return Gauge(name, text, labels, registry=self.registry, multiprocess_mode="mostrecent")
 
     def _least(self, name: str, text: str) -> Gauge:
-        """Return a gauge with a value per server process; the least one is reported, because it shows problems."""
+        """Return a gauge with a value per process; the least is reported, as it shows problems."""
         return Gauge(name, text, registry=self.registry, multiprocess_mode="livemin")
 
-    def note_drift(self, kind: str, name: str, drifted: Collection[str]) -> None:
-        """Set the drift gauges of an artifact to the quantities that have drifted."""
+    def set_drift_gauges(self, kind: str, name: str, drifted: Collection[str]) -> None:
+        """Set the drift gauges of an artifact, by its drifted quantities."""
         for quantity in DRIFT_QUANTITIES:
             key = kind, name, quantity
             if quantity in drifted or key in self._raised:
@@ -210,7 +213,7 @@ class Metrics:
         series.
         """
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-            self.note_drift(kind, name, ())
+            self.set_drift_gauges(kind, name, ())
             return
         self._raised.difference_update((kind, name, quantity) for quantity in DRIFT_QUANTITIES)
         self.forgotten += 1
@@ -226,8 +229,7 @@ class Metrics:
     async def render_async(self) -> bytes:
         """Render all metrics in a thread; concurrent requests share one rendering.
 
-        Rendering uses at most a tenth of the time: after a rendering, requests wait for a pause of nine times its
-        duration.
+        Rendering uses at most a tenth of the time. So after a rendering, requests wait for nine times its duration.
         """
         if self._rendering is None:
             self._rendering = asyncio.create_task(self._render_next())
@@ -260,13 +262,13 @@ class Metrics:
 
 
 def _refreshed_at(families: list[Metric]) -> float:
-    """Find when the pointers were last read by the server process that is furthest behind."""
+    """Return the time at which the server process furthest behind last read the pointers."""
     samples = [sample for family in families for sample in family.samples]
     return next((each.value for each in samples if each.name == "parsimony_catalog_refreshed_at_seconds"), 0.0)
 
 
 def _forget_ended(folder: Path) -> None:
-    """Remove gauges of processes that have ended; their counters stay."""
+    """Remove the gauges of processes that have ended; their counters remain."""
     for path in folder.glob("gauge_live*_*.db"):
         process = int(path.stem.rpartition("_")[2])
         if process != os.getpid() and not _is_sibling(process):
@@ -274,7 +276,7 @@ def _forget_ended(folder: Path) -> None:
 
 
 def _is_sibling(process: int) -> bool:
-    """Return whether a process is alive and has our parent: its id may have been reused."""
+    """Return whether a process is alive and has our parent; process ids can be reused."""
     try:
         state, parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:

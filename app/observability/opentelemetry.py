@@ -1,4 +1,4 @@
-"""Sends traces and metrics of OpenTelemetry to a receiver by OTLP over HTTP. Imported only if tracing is on."""
+"""Sends OpenTelemetry traces and metrics by OTLP over HTTP; imported only if tracing is on."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +43,10 @@ _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 
 
 
 class OpenTelemetry(Tracing):
-    """Sender of traces and metrics; the OpenTelemetry library reads further ``OTEL_*`` variables itself."""
+    """Sender of traces and metrics.
+
+    The OpenTelemetry library reads further ``OTEL_*`` variables itself.
+    """
 
     is_on = True
 
@@ -62,7 +65,7 @@ class OpenTelemetry(Tracing):
 
     @classmethod
     def from_environment(cls, version: str, environ: Mapping[str, str]) -> "OpenTelemetry":
-        """Return the sender that is configured by environment variables."""
+        """Return the sender configured by environment variables."""
         about = {"service.name": "parsimony", "service.version": version, "service.instance.id": str(uuid4())}
         resource = Resource.create(about).merge(OTELResourceDetector().detect())
         traces = TracerProvider(resource=resource)
@@ -78,7 +81,7 @@ class OpenTelemetry(Tracing):
 
     @contextmanager
     def trace_request(self, scope: Mapping[str, Any]) -> Iterator[TracedRequest]:
-        """Trace a request, as part of the trace in its headers, if there is one."""
+        """Trace a request; if its headers have a trace, as part of it."""
         sent = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CONTEXT_HEADERS}
         about = {"http.request.method": scope["method"], "url.path": scope["path"], "url.scheme": scope["scheme"]}
         with self._tracer.start_as_current_span(
@@ -100,7 +103,7 @@ class OpenTelemetry(Tracing):
 
     @contextmanager
     def trace_call(self, name: str, endpoint: Endpoint, body: Any) -> Iterator[TracedCall]:
-        """Trace a call of an endpoint, retries included."""
+        """Trace a call of an endpoint, including retries."""
         title, about = describe_call(name, endpoint, body)
         with self._tracer.start_as_current_span(
             title, kind=SpanKind.CLIENT, attributes=about, record_exception=False

@@ -1,4 +1,7 @@
-"""Traces of requests, runs, and calls. The classes of this module record nothing; they are used if tracing is off."""
+"""Traces of requests, runs, and calls; these base classes record nothing.
+
+They are used if tracing is off.
+"""
 
 import logging
 import os
@@ -24,27 +27,27 @@ PROTOCOL, SUPPORTED_PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"
 
 
 class TracedRequest:
-    """A request; this base class records nothing, since tracing is off."""
+    """A request; this base class records nothing."""
 
     def record_reply(self, scope: Mapping[str, Any], route: str, status: int) -> None:
         """Record the reply's status."""
 
 
 class TracedRun:
-    """A run of an item; this base class records nothing, since tracing is off."""
+    """A run of an item; this base class records nothing."""
 
     def record_decision(self, facts: Mapping[str, Any], explain: Callable[[], Mapping[str, Any]]) -> None:
         """Record the decision and the reasons that ``explain`` returns."""
 
     def record_run(self, run: Run) -> None:
-        """Record the answer, its cost, and why it is degraded."""
+        """Record the answer, its cost, and the reason if it is degraded."""
 
     def record_error(self, error: ParsimonyError) -> None:
-        """Record why the run failed."""
+        """Record the error of a failed run."""
 
 
 class TracedCall:
-    """A call of an endpoint; this base class records nothing, since tracing is off."""
+    """A call of an endpoint; this base class records nothing."""
 
     headers: Mapping[str, str] = {}
     """Headers that pass the trace context on to the endpoint."""
@@ -78,8 +81,9 @@ class Tracing:
 
 
 def open_tracing(version: str, environ: Mapping[str, str] = os.environ) -> Tracing:
-    """Return the tracing that the ``OTEL_*`` variables configure; by default it is off. If traces cannot be sent, the
-    log has the reason, and the server runs without tracing.
+    """Return the tracing that the ``OTEL_*`` variables configure; by default it is off.
+
+    If tracing cannot start, the reason is logged, and the server runs without it.
     """
     named = next((name for name in ENDPOINTS if environ.get(name)), None)
     if named is None or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":

@@ -4,15 +4,15 @@ import time
 from datetime import UTC, datetime
 
 
-def current_time() -> str:
-    """Return the current time: UTC, ISO 8601, with milliseconds."""
-    return time_of_day(time.time())
+def current_timestamp() -> str:
+    """Return the current time in UTC, ISO 8601, with milliseconds."""
+    return format_timestamp(time.time())
 
 
-def time_of_day(seconds: float) -> str:
+def format_timestamp(seconds: float) -> str:
     """Format seconds since 1970 as a timestamp.
 
-    >>> time_of_day(0.5)
+    >>> format_timestamp(0.5)
     '1970-01-01T00:00:00.500Z'
     """
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,13 +4,13 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def ticks_of(process: int) -> int:
+def read_cpu_ticks(process: int) -> int:
     """Return the CPU time of a process and its descendants, in kernel ticks.
 
     Returns 0 if the process does not exist.
 
     >>> import os
-    >>> ticks_of(os.getpid()) > 0, ticks_of(2**31 - 1)
+    >>> read_cpu_ticks(os.getpid()) > 0, read_cpu_ticks(2**31 - 1)
     (True, 0)
     """
     total, waiting = 0, [process]

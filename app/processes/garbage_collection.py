@@ -9,8 +9,8 @@ from contextlib import contextmanager
 def frozen_heap() -> Iterator[None]:
     """Pause garbage collection in the block, and freeze the objects that it creates.
 
-    Otherwise garbage collection repeatedly scans plans: a fifth of the time while ten thousand plans are loaded, and
-    later while decisions wait. Garbage among the frozen objects is never collected.
+    Otherwise garbage collection scans plans repeatedly. That takes a fifth of the time while ten thousand plans are
+    loaded, and later delays decisions. Garbage among the frozen objects is never collected.
     """
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Sandbox: runs work that may crash or hang in a process that is replaced."""
+"""Sandbox: runs work that may crash or hang in a replaceable process."""
 
 import os
 import signal
@@ -14,9 +14,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.processes.names import name_process
 from app.processes.parent_death import die_with_parent
 from app.processes.priority import raise_nice_value
+from app.processes.process_name import set_process_name
 from models.errors import CorruptArtifact, ParsimonyError, SolverTimeout
 
 R = TypeVar("R")
@@ -28,14 +28,14 @@ _DYING_S = 10.0
 
 
 class Sandbox:
-    """Runs work in a child process, which is started on demand and replaced if lost.
+    """Runs work in a child process that is started on demand and replaced if lost.
 
     One piece of work runs at a time; other threads wait. The child ends with this process, and cannot have children.
 
     Args:
-        limit_s: time limit of one piece of work, in seconds, without the start of the process.
+        limit_s: time limit of one piece of work in seconds, excluding the start of the process.
         imports: modules that the process imports at its start.
-        nice: nice value of the process, above that of decisions.
+        nice: nice value of the process; it is above that of decisions.
     """
 
     def __init__(self, limit_s: float, imports: Sequence[str] = (), nice: int = 0) -> None:
@@ -47,16 +47,16 @@ class Sandbox:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sandbox")
 
     def __call__(self, work: Callable[..., R], *args: Any) -> R:
-        """Call a function of a module with arguments, all of which must be picklable, like what it returns.
+        """Call a function of a module; arguments and result must be picklable.
 
-        Raises what it raises, if that is an error of ours, and RuntimeError with the trace otherwise; CorruptArtifact
-        if the process died of it, and SolverTimeout if it was killed for taking too long.
+        Raises the function's exception if it is a ParsimonyError, else RuntimeError with the traceback. Raises
+        CorruptArtifact if the process died, and SolverTimeout if it exceeded the time limit.
         """
         done: R = self._thread.submit(self._do, work, args).result()
         return done
 
     def close(self) -> None:
-        """End the process, also during work; no more work can be run."""
+        """End the process, even during work; no more work can be run."""
         with self._guard:
             self._closed = True
             if self._child:
@@ -79,7 +79,7 @@ class Sandbox:
         raise answer
 
     def _started(self) -> Connection:
-        """Return the connection to a running process, which is started if necessary."""
+        """Return the connection to a running process; start it if necessary."""
         if self._child and not self._child[0].is_alive():
             self._end()  # it was idle: no model was the cause
         if self._child:
@@ -105,7 +105,7 @@ class Sandbox:
         return link
 
     def _end(self, wait_s: float = 0.5) -> str:
-        """End the process, if there is one, after a wait, and return how it ended."""
+        """End the process, if any, after a wait; return its exit status."""
         with self._guard:
             child, self._child = self._child, None
         if child is None:
@@ -121,8 +121,8 @@ class Sandbox:
 
 
 def _work(link: Connection, parent: int, imports: Sequence[str], nice: int) -> None:
-    """Serve requests from the link until its other end closes (the process's whole life)."""
-    name_process(NAME)
+    """Serve requests from the connection until its other end closes."""
+    set_process_name(NAME)
     die_with_parent(signal.SIGKILL, parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the server, which ends us
     with suppress(OSError):

@@ -1,1 +1,4 @@
-"""Recordings on disk: append-only logs that become Parquet segments, bounded in size and age."""
+"""Recordings on disk: append-only logs, converted to Parquet segments.
+
+Recordings are bounded in size and age.
+"""

@@ -1,6 +1,7 @@
-"""Append-only log of one process: JSON lines that are on disk once ``append_lines`` returns.
+"""Append-only log of one process, in JSON lines.
 
-A log is created under a temporary name and renamed once it is locked, so that a log without a lock has no writer.
+Lines are on disk once ``append_lines`` returns. A log is created under a temporary name and renamed once it is locked.
+So a log without a lock has no writer.
 """
 
 import fcntl
@@ -36,7 +37,10 @@ class LogFile:
             raise
 
     def append_lines(self, lines: Sequence[bytes]) -> None:
-        """Append lines, which are on disk once this returns; raises OSError, and then none of them is in the log."""
+        """Append lines, which are on disk once this method returns.
+
+        Raises OSError; then the log contains none of the lines.
+        """
         data = b"".join(line + b"\n" for line in lines)
         try:
             written = 0
@@ -50,12 +54,12 @@ class LogFile:
         self.size += len(data)
 
     def close(self) -> None:
-        """Release the log, which may then become a segment."""
+        """Release the log, so that it can be converted to a segment."""
         os.close(self._file)
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the names in a folder to disk."""
+    """Sync a folder's entries to disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

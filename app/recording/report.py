@@ -1,4 +1,4 @@
-"""Counts of a recording's rows, one segment in memory at a time."""
+"""Counts of a recording's rows; one segment is in memory at a time."""
 
 import math
 from collections.abc import Iterator
@@ -13,7 +13,10 @@ from app.recording.segments import ROWS, TRUTHS, iterate_tables
 
 @dataclass(slots=True)
 class RowCounts:
-    """Counts of rows, and the times of the oldest and newest row in seconds since 1970; infinite without rows."""
+    """Counts of rows, and the times of the oldest and the newest row.
+
+    Times are in seconds since 1970; they are infinite without rows.
+    """
 
     rows: int = 0
     oldest: float = math.inf
@@ -26,7 +29,7 @@ def count_rows(folder: Path, reference: str | None) -> RowCounts:
     """Return the counts of a recording.
 
     Args:
-        reference: classifier whose answer is the truth of rows without a posted truth; None: without a reference.
+        reference: classifier whose answer is the truth of rows without a posted truth; None for none.
     """
     counts, ids = RowCounts(), _read_truth_ids(folder / "truths")
     for table in iterate_tables(folder / "rows", ROWS, ["id", "time", "calls"]):

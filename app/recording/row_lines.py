@@ -1,4 +1,4 @@
-"""Lines of recordings' logs: rows and truths as JSON, without the fields that a recording drops."""
+"""Lines of recordings' logs: rows and truths as JSON, without dropped fields."""
 
 import time
 from array import array
@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from models.arrays import Singles
-from models.recording import RecordedRow, RecordingSpec, Truth, seconds_of
+from models.recording import RecordedRow, RecordingSpec, Truth, timestamp_to_seconds
 
 
 def make_row_line(row: Mapping[str, Any], spec: RecordingSpec, embedding: Sequence[float] | None, item: Any) -> bytes:
@@ -25,7 +25,7 @@ def make_row_line(row: Mapping[str, Any], spec: RecordingSpec, embedding: Sequen
 
 
 def make_posted_lines(rows: Sequence[RecordedRow], spec: RecordingSpec) -> list[bytes]:
-    """Return the lines of rows that a caller sends."""
+    """Return the lines of rows that a caller posts."""
     now = time.time()
     return [_make_posted_line(row, spec, now) for row in rows]
 
@@ -34,7 +34,7 @@ def _make_posted_line(row: RecordedRow, spec: RecordingSpec, now: float) -> byte
     columns = {
         "id": row.id,
         "key": row.key,
-        "time": now if row.time is None else seconds_of(row.time),
+        "time": now if row.time is None else timestamp_to_seconds(row.time),
         "version": row.version,
         "size": row.size,
         "explore": row.explore,

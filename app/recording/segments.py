@@ -1,6 +1,7 @@
-"""Segments of recordings: Parquet files of ended logs. Readers combine them with open logs.
+"""Segments of recordings: Parquet files of completed logs.
 
-A log keeps its lines until its segment is on disk. If both exist after a crash, only the segment is read.
+Readers combine segments with open logs. A log keeps its lines until its segment is on disk. If both exist after a
+crash, only the segment is read.
 """
 
 import fcntl
@@ -53,7 +54,7 @@ SCHEMAS = {"rows": ROWS, "truths": TRUTHS}
 
 
 def convert_log(path: Path, schema: pa.Schema) -> bool:
-    """Turn a log without a writer into a segment; return whether this succeeded."""
+    """Convert a log without a writer to a segment; return whether this succeeded."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -88,7 +89,7 @@ def _write_segment(path: Path, schema: pa.Schema) -> None:
 
 
 def read_log(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read the complete lines of a log; a last line without its end was not acknowledged."""
+    """Read the complete lines of a log; an incomplete last line was not acknowledged."""
     data = path.read_bytes()
     data = data[: data.rfind(b"\n") + 1]
     if not data:
@@ -102,14 +103,14 @@ def iterate_tables(folder: Path, schema: pa.Schema, columns: list[str] | None = 
     """Yield the tables of all segments and logs of a stream, oldest first.
 
     Args:
-        columns: names of the columns to read; None: all.
+        columns: names of the columns to read; None for all.
     """
     for path in list_files(folder):
         yield from _read_file(path, schema, columns)
 
 
 def iterate_newest(folder: Path, schema: pa.Schema, columns: list[str], most: int) -> Iterator[pa.Table]:
-    """Yield tables of a stream with the newest rows, newest file first.
+    """Yield tables with the newest rows of a stream, newest file first.
 
     Args:
         columns: names of the columns to read.
@@ -126,7 +127,7 @@ def iterate_newest(folder: Path, schema: pa.Schema, columns: list[str], most: in
 
 
 def _read_file(path: Path, schema: pa.Schema, columns: list[str] | None) -> Iterator[pa.Table]:
-    """Yield the tables of a segment or a log; none if it was deleted meanwhile."""
+    """Yield the tables of a segment or a log; nothing if it was deleted meanwhile."""
     try:
         if path.suffix == SEGMENT_SUFFIX:
             yield from _read_segment(path, columns)
@@ -146,7 +147,7 @@ def _read_segment(path: Path, columns: list[str] | None) -> Iterator[pa.Table]:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """Return the segments of a stream, and the logs that are not segments yet, oldest first."""
+    """Return the segments of a stream and its unconverted logs, oldest first."""
     try:
         paths = sorted(folder.iterdir())
     except FileNotFoundError:
@@ -158,12 +159,15 @@ def list_files(folder: Path) -> list[Path]:
 
 
 def measure_bytes(folder: Path) -> int:
-    """Return the bytes of all streams of a recording."""
+    """Return the total bytes of all streams of a recording."""
     return sum(_size_of(path) for stream in SCHEMAS for path in list_files(folder / stream))
 
 
-def tidy_recording(folder: Path, max_bytes: int, max_age_s: float) -> None:
-    """Convert ended logs to segments, delete segments older than ``max_age_s``, and the oldest beyond ``max_bytes``."""
+def compact_recording(folder: Path, max_bytes: int, max_age_s: float) -> None:
+    """Convert completed logs to segments, and delete old segments.
+
+    Deleted are segments older than ``max_age_s``, and the oldest ones beyond ``max_bytes``.
+    """
     for stream, schema in SCHEMAS.items():
         for path in list_files(folder / stream):
             if path.suffix == SUFFIX:
@@ -177,7 +181,7 @@ def tidy_recording(folder: Path, max_bytes: int, max_age_s: float) -> None:
 
 
 def _convert_safely(path: Path, schema: pa.Schema) -> None:
-    """Convert a log; one that cannot be converted stays, and its lines cannot be read."""
+    """Convert a log; if this fails, the log remains, and its lines cannot be read."""
     try:
         convert_log(path, schema)
     except (pa.ArrowException, OSError) as error:

@@ -1,4 +1,4 @@
-"""Writer of recordings: a thread that groups rows, and syncs each group to disk once."""
+"""Writer of recordings: a thread that groups rows and syncs each group once."""
 
 import logging
 import shutil
@@ -13,26 +13,26 @@ from typing import Literal
 
 from app.observability.metrics import Metrics
 from app.recording.log_file import LogFile
-from app.recording.segments import tidy_recording
+from app.recording.segments import compact_recording
 from app.store.recordings import StoredRecording
 from models.errors import StoreRefused, UnknownRecording
 from models.recording import RecordingSpec
 
 logger = logging.getLogger("parsimony.recordings")
 Stream = Literal["rows", "truths"]
-GROUP_S = 0.5
+GROUP_COMMIT_S = 0.5
 """Longest time that a row of a run waits for its group."""
-TIDY_S = 60.0
+COMPACTION_INTERVAL_S = 60.0
 SEGMENT_BYTES = 16 * 2**20
 """Bytes after which a log becomes a segment, unless the recording's bounds are small."""
-DAY_S = 86_400.0
+SECONDS_PER_DAY = 86_400.0
 MAX_WAITING = 50_000
 """Rows that wait for the disk; further rows of runs are dropped, and logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Lines to append, which are made in the thread, and what waits for them."""
+    """Lines to append, made in the thread, and the future that waits for them."""
 
     recording: StoredRecording
     stream: Stream
@@ -43,11 +43,11 @@ class _Entry:
 class RecordingWriter:
     """Appends rows and truths to the logs of recordings, one log per process and stream.
 
-    Its thread starts with the first recording.
+    The thread starts with the first recording.
 
     Args:
         root: folder of all recordings.
-        metrics: counts rows of runs that are lost.
+        metrics: counts lost rows of runs.
     """
 
     def __init__(self, root: Path, metrics: Metrics) -> None:
@@ -68,7 +68,10 @@ class RecordingWriter:
         return self.root / recording_id
 
     def update_recordings(self, recordings: Sequence[StoredRecording], deleted: Collection[str]) -> None:
-        """Set the recordings whose files are bounded, and the ids of deleted recordings, whose files are deleted."""
+        """Set the recordings to keep within bounds, and the ids of deleted recordings.
+
+        The files of deleted recordings are deleted.
+        """
         specs = {one.id: one.spec for one in recordings}
         doomed = frozenset(deleted) - specs.keys()
         if specs != self._specs or doomed != self._doomed:
@@ -77,7 +80,7 @@ class RecordingWriter:
             self._wake.set()
 
     def add_row(self, recording: StoredRecording, make_line: Callable[[], bytes]) -> None:
-        """Write a row in the background, within a second; dropped if too many wait."""
+        """Write a row in the background within a second; drop it if too many are pending."""
         if len(self._waiting) >= MAX_WAITING:
             self._dropped += 1
             self._lost.labels("overload").inc()
@@ -87,7 +90,10 @@ class RecordingWriter:
             self._start()
 
     def append_lines(self, recording: StoredRecording, stream: Stream, lines: Sequence[bytes]) -> "Future[None]":
-        """Write lines; the future ends when they are on disk, or raises StoreRefused if the disk is full."""
+        """Write lines; the future completes when they are on disk.
+
+        It raises StoreRefused if the disk is full.
+        """
         done: Future[None] = Future()
         self._waiting.append(_Entry(recording, stream, lambda: lines, done))
         self._start()
@@ -95,7 +101,7 @@ class RecordingWriter:
         return done
 
     def close(self) -> None:
-        """Write the waiting lines, and end the thread."""
+        """Write the pending lines, and end the thread."""
         self._is_stopping = True
         self._wake.set()
         with self._starting:
@@ -111,12 +117,12 @@ class RecordingWriter:
     def _run(self) -> None:
         while True:
             is_last = self._is_stopping
-            self._wake.wait(0.0 if is_last else GROUP_S)
+            self._wake.wait(0.0 if is_last else GROUP_COMMIT_S)
             self._wake.clear()
             try:
                 self._write_group()
                 if time.monotonic() >= self._tidy_due and not is_last:
-                    self._tidy_due = time.monotonic() + TIDY_S
+                    self._tidy_due = time.monotonic() + COMPACTION_INTERVAL_S
                     self._tidy()
             except Exception:  # later rows must be written all the same
                 logger.exception("recording failed")
@@ -155,7 +161,7 @@ class RecordingWriter:
                 entry.done.set_result(None) if error is None else entry.done.set_exception(error)
 
     def _make_lines(self, entry: _Entry) -> Sequence[bytes]:
-        """Return the lines of an entry; none of a run that cannot be written as a row."""
+        """Return the lines of an entry; none for a run that cannot be written as a row."""
         try:
             return entry.make_lines()
         except Exception:
@@ -164,7 +170,7 @@ class RecordingWriter:
             return ()
 
     def _log_of(self, recording_id: str, stream: Stream, spec: RecordingSpec) -> LogFile:
-        """Return the open log; one that is large or old is closed first."""
+        """Return the open log; a log that is too large or too old is closed first."""
         log = self._logs.get((recording_id, stream))
         if log is not None and self._is_full(log, spec):
             self._close_log(recording_id, stream)
@@ -175,7 +181,7 @@ class RecordingWriter:
         return log
 
     def _is_full(self, log: LogFile, spec: RecordingSpec) -> bool:
-        max_age_s = min(DAY_S, spec.max_age_days * DAY_S / 8)
+        max_age_s = min(SECONDS_PER_DAY, spec.max_age_days * SECONDS_PER_DAY / 8)
         return log.size >= min(SEGMENT_BYTES, spec.max_bytes / 8) or time.monotonic() - log.opened_at > max_age_s
 
     def _close_log(self, recording_id: str, stream: Stream) -> None:
@@ -190,6 +196,6 @@ class RecordingWriter:
             if recording_id in self._doomed or (spec is not None and self._is_full(log, spec)):
                 self._close_log(recording_id, stream)
         for recording_id, spec in self._specs.items():
-            tidy_recording(self.folder_of(recording_id), spec.max_bytes, spec.max_age_days * DAY_S)
+            compact_recording(self.folder_of(recording_id), spec.max_bytes, spec.max_age_days * SECONDS_PER_DAY)
         for recording_id in self._doomed:
             shutil.rmtree(self.folder_of(recording_id), ignore_errors=True)

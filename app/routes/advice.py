@@ -3,11 +3,11 @@
 from fastapi import Depends, Response
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, PathName, error_responses, needs_store
+from app.routes.dependencies import InContext, PathName, error_responses, require_store
 from models import Build
 from models.advice import Advice, AdviceRequest
 
-router = JsonRouter(prefix="/v1/advice", tags=["advice"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/advice", tags=["advice"], dependencies=[Depends(require_store)])
 
 
 @router.post(

@@ -7,24 +7,24 @@ from fastapi import Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field
 
 from app.building.rebuild import start_rebuild
-from app.http.json_bodies import JsonRouter, refuse_other_types
-from app.processes.clock import current_time
-from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store
+from app.http.json_bodies import JsonRouter, require_media_type
+from app.processes.clock import current_timestamp
+from app.routes.dependencies import AppContext, InContext, PathName, error_responses, require_store
 from app.routes.dependencies import Version as ActiveVersion
-from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.serving.loading import bytes_of
-from app.store.pages import Page
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
+from app.serving.loaded_artifact import get_original_bytes
+from app.store.paging import Page
 from models import ArtifactRecord, Value
 from models.errors import NotFound, StoreRefused, StoreUnavailable
 from models.rebuild import Rebuild, RebuildRequest
 
-router = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(require_store)])
 MEDIA_TYPE = "application/vnd.parsimony.artifact"
 Version = Annotated[int, Path(ge=1, description="the version", examples=[1])]
 KindName = Annotated[str, Path(description="the artifact kind", examples=["cascade"])]
 
 
-class ArtifactList(Listed):
+class ArtifactList(PageFields):
     """A page of artifacts."""
 
     items: Annotated[list[ArtifactRecord], Field(description="the artifacts, by kind and name, or by version")]
@@ -58,19 +58,19 @@ def list_artifacts(
 ) -> ArtifactList:
     """List the active versions, sorted by kind and name, in pages.
 
-    Artifacts that are published or deleted between two requests do not make the pages repeat or omit other artifacts.
+    Pages neither repeat nor omit artifacts if other artifacts are published or deleted between two requests.
     """
     if dataset is None:
         page = context.repos.artifacts.list_page(kind, name, prefix=prefix or "", limit=limit, cursor=cursor)
     else:
-        built = context.catalog.built_from(dataset)
+        built = context.catalog.list_built_from(dataset)
         ids = [one for one in built if kind in (None, one[0]) and name in (None, one[1])]
         asked = [one for one in ids if one[1].startswith(prefix or "")]
         page = context.repos.artifacts.page_of(asked, limit=limit, cursor=cursor)
     return _listed(context, page, summary)
 
 
-def _listed(context: Context, page: Page[ArtifactRecord], summary: bool = True) -> ArtifactList:
+def _listed(context: AppContext, page: Page[ArtifactRecord], summary: bool = True) -> ArtifactList:
     records = context.repos.feedback.with_drift(page.items)
     if not summary:
         records = [record.model_copy(update={"summary": {}}) for record in records]
@@ -87,9 +87,8 @@ def show_artifact(kind: KindName, name: PathName, context: InContext) -> Artifac
 def delete_artifact(kind: KindName, name: PathName, context: InContext) -> None:
     """Delete all versions of an artifact, with their feedback, permanently.
 
-    Servers reply 404 within a second. The version counter remains: if the name is used again, no version gets a
-    number that the id of an old decision names. Queued and running builds of the name are not canceled; they publish
-    the next version.
+    Servers reply 404 within a second. The version counter remains, so a reused name never repeats a version number in
+    the id of an old decision. Queued and running builds of the name are not canceled. They publish the next version.
     """
     context.repos.artifacts.delete_all(kind, name)
 
@@ -128,9 +127,8 @@ def rebuild_artifact(
 ) -> Rebuild:
     """Queue a build of the next version from the dataset and the feedback.
 
-    The selected rows are stored as a dataset. After a drift alarm, only rows since the change point are used, if
-    there are at least 200, so that the new version fits the changed data. `since`, `only_new`, and `half_life` select
-    other rows.
+    The selected rows are stored as a dataset. After a drift alarm, only rows since the change point are used, if there
+    are at least 200. So the new version fits the changed data. `since`, `only_new`, and `half_life` select other rows.
     """
     started = start_rebuild(context.repos, context.repos.artifacts.get_record(kind, name, version), body)
     response.headers["Location"] = f"/v1/builds/{started.id}"
@@ -152,10 +150,10 @@ def delete_version(
         bool, Query(description="true: delete the version even if it is active", examples=[True])
     ] = False,
 ) -> None:
-    """Delete a version and its feedback; the active one only with `even_active=true`.
+    """Delete a version and its feedback.
 
-    If the active version is deleted, the highest remaining one becomes active. If none remains, the artifact is
-    deleted.
+    The active version is deleted only with `even_active=true`. The highest remaining version then becomes active. If
+    none remains, the artifact is deleted.
     """
     context.repos.artifacts.delete(kind, name, version, even_active=even_active)
 
@@ -170,7 +168,7 @@ exports = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"])
     responses={200: {"content": {MEDIA_TYPE: {}}, "description": "the artifact's bytes"}, **error_responses(404, 503)},
 )
 def export_version(kind: KindName, name: PathName, version: Version, context: InContext) -> Response:
-    """Return the bytes of a version, with their checksum, for an import.
+    """Return the bytes of a version, with their checksum, for a later import.
 
     If the store is unavailable or has lost the version, the loaded active version is returned.
     """
@@ -182,10 +180,10 @@ def export_version(kind: KindName, name: PathName, version: Version, context: In
     return Response(data, media_type=MEDIA_TYPE, headers=headers)
 
 
-def _kept(context: Context, kind: str, name: str, version: int) -> tuple[ArtifactRecord, bytes]:
-    """Return a version's record and bytes, from the store or from memory."""
+def _kept(context: AppContext, kind: str, name: str, version: int) -> tuple[ArtifactRecord, bytes]:
+    """Return the record and bytes of a version, from the store or from memory."""
     try:
-        context.catalog.refuse_if_away()
+        context.catalog.require_reachable_store()
         record = context.repos.artifacts.get_record(kind, name, version)
         return record, context.repos.artifacts.get_bytes(record)
     except (StoreUnavailable, StoreRefused, NotFound) as error:
@@ -193,7 +191,7 @@ def _kept(context: Context, kind: str, name: str, version: int) -> tuple[Artifac
         is_deleted = isinstance(error, NotFound) and (kind, name) not in context.catalog.problems
         if loaded is None or loaded.ref.version != version or is_deleted:
             raise
-        return loaded.record, bytes_of(loaded)
+        return loaded.record, get_original_bytes(loaded)
 
 
 @router.post(
@@ -211,6 +209,6 @@ def _kept(context: Context, kind: str, name: str, version: int) -> tuple[Artifac
 )
 async def import_artifact(request: Request, context: InContext) -> ArtifactRecord:
     """Publish exported bytes as the next version, after checking their checksum."""
-    refuse_other_types(request, MEDIA_TYPE, "application/octet-stream")
+    require_media_type(request, MEDIA_TYPE, "application/octet-stream")
     data = await request.body()
-    return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=current_time())
+    return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=current_timestamp())

@@ -12,21 +12,21 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 
-from app.http.json_bodies import JsonRouter, refuse_other_types
-from app.http.problems import PROBLEMS
-from app.routes.dependencies import Context, InContext, error_responses, needs_store, plan_of
-from app.routes.forms import read_form, refuse_other_sites, room_on_disk
-from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.routes.runs import run_dependencies_of
-from app.running.batches import FILE, facts_of_batch, parse_batch_spec, read_items, refuse_unless_runnable
+from app.http.json_bodies import JsonRouter, require_media_type
+from app.http.problem_details import PROBLEMS
+from app.routes.dependencies import AppContext, InContext, error_responses, get_loaded_artifact, require_store
+from app.routes.forms import check_same_site, read_form, require_disk_space
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
+from app.routes.runs import get_run_dependencies
+from app.running.batches import FILE, make_batch_facts, parse_batch_spec, read_items, require_runnable_batch
 from app.store.repositories import Repositories
-from app.store.table_types import JSON_LINES_TYPES, PARQUET, PARQUET_TYPES, UNTOLD_TYPES
+from app.store.table_types import JSON_LINES_TYPES, PARQUET, PARQUET_TYPES, UNSPECIFIED_TYPES
 from models import Fault, InvalidRequest
 from models.batch import Batch, BatchSpec
 from models.errors import UnsupportedMediaType
 from solvers import KINDS
 
-router = JsonRouter(prefix="/v1/batches", tags=["batches"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/batches", tags=["batches"], dependencies=[Depends(require_store)])
 bodies = (BatchSpec,)
 BatchId = Annotated[
     str, Path(description="the batch's id", examples=["batch-7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"], max_length=100)
@@ -65,7 +65,7 @@ _UPLOAD: dict[str, Any] = {
 }
 
 
-class BatchList(Listed):
+class BatchList(PageFields):
     """A page of batches."""
 
     items: Annotated[list[Batch], Field(description="the batches, newest first")]
@@ -84,13 +84,15 @@ async def start_batch(request: Request, context: InContext) -> Response:
 
     A portfolio assigns all items together within one budget.
 
-    The following is refused before any call: an empty file, an invalid line (the error has its number), more items
-    than PARSIMONY_MAX_BATCH, an unknown artifact, a classifier without an endpoint, and limits that the kind does not
-    support or cannot keep.
+    Rejected before any call:
+
+    - an empty file, an invalid line (the error has its number), or more items than PARSIMONY_MAX_BATCH
+    - an unknown artifact, or a classifier without an endpoint
+    - limits that the kind does not support or cannot keep
     """
-    refuse_other_types(request, "multipart/form-data")
-    refuse_other_sites(request, context.settings)
-    with room_on_disk():
+    require_media_type(request, "multipart/form-data")
+    check_same_site(request, context.settings)
+    with require_disk_space():
         form = await read_form(request, 2, _SPEC_BYTES)
         try:
             batch = await _queued(context, form)
@@ -114,7 +116,7 @@ def show_batch(batch_id: BatchId, context: InContext) -> Batch:
 
 @router.delete("/{batch_id}", summary="Cancel a batch", responses=error_responses(404, 503))
 def cancel_batch(batch_id: BatchId, context: InContext) -> Batch:
-    """Cancel a batch; its answers are kept. A batch that has ended is unchanged."""
+    """Cancel a batch; its answers are kept. A batch that has ended does not change."""
     return context.repos.batches.cancel(batch_id)
 
 
@@ -146,20 +148,20 @@ def batch_output(batch_id: BatchId, context: InContext, request: Request) -> Str
     kind = next((each for each in PARQUET_TYPES if each in request.headers.get("accept", "")), JSON_LINES_TYPES[0])
     end = "jsonl" if kind == JSON_LINES_TYPES[0] else "parquet"
     headers = {"Content-Disposition": f'attachment; filename="{batch.id}.{end}"', "Cache-Control": "no-store"}
-    lines: Iterator[str | bytes] = lines_of(context.repos, batch)
+    lines: Iterator[str | bytes] = stream_json_lines(context.repos, batch)
     if end == "parquet":
-        with room_on_disk():
-            lines = table_of(context.repos, batch)
+        with require_disk_space():
+            lines = stream_parquet_output(context.repos, batch)
     return StreamingResponse(lines, media_type=kind, headers=headers)
 
 
-def table_of(repos: Repositories, batch: Batch) -> Iterator[bytes]:
+def stream_parquet_output(repos: Repositories, batch: Batch) -> Iterator[bytes]:
     """Yield a batch's output as Parquet bytes."""
     from app.store.item_tables import write_answers  # the writers of tables, which only this needs
 
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile(prefix="parsimony-"))
-        write_answers(lines_of(repos, batch), file)
+        write_answers(stream_json_lines(repos, batch), file)
         file.seek(0)
         return _pieces_of(file, stack.pop_all())
 
@@ -170,7 +172,7 @@ def _pieces_of(file: IO[bytes], stack: ExitStack) -> Iterator[bytes]:
             yield piece
 
 
-def lines_of(repos: Repositories, batch: Batch) -> Iterator[str]:
+def stream_json_lines(repos: Repositories, batch: Batch) -> Iterator[str]:
     """Yield the lines of a batch's output."""
     for place, text in repos.batches.iterate_answers(batch):
         fields = {"index": place, **orjson.loads(text)}
@@ -179,19 +181,19 @@ def lines_of(repos: Repositories, batch: Batch) -> Iterator[str]:
         yield orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE).decode()
 
 
-async def _queued(context: Context, form: FormData) -> Batch:
-    """Read the parts of a form, check what can be checked, and queue the batch."""
+async def _queued(context: AppContext, form: FormData) -> Batch:
+    """Parse the parts of a form, validate the batch, and queue it."""
     unknown = sorted(set(form) - {"spec", FILE})
     if unknown:
         raise InvalidRequest.from_faults(Fault((unknown[0],), f"is not a part of a batch; available: spec, {FILE}"))
     spec = parse_batch_spec(await _text(form, "spec"))
     file = _file(form)
-    loaded = await plan_of(context, KINDS[spec.kind], spec.name, spec.version)
+    loaded = await get_loaded_artifact(context, KINDS[spec.kind], spec.name, spec.version)
     items = await asyncio.to_thread(read_items, file.file, context.settings, context.table_sandbox)
     registered = await asyncio.to_thread(context.repos.endpoints.get_all)
-    await refuse_unless_runnable(loaded, items, spec.limits, run_dependencies_of(context), registered)
+    await require_runnable_batch(loaded, items, spec.limits, get_run_dependencies(context), registered)
     return await asyncio.to_thread(
-        context.repos.batches.enqueue_batch, facts_of_batch(loaded, spec, items, context.payer), items
+        context.repos.batches.enqueue_batch, make_batch_facts(loaded, spec, items, context.payer), items
     )
 
 
@@ -207,6 +209,6 @@ def _file(form: FormData) -> UploadFile:
     if not isinstance(value, UploadFile):
         raise InvalidRequest.from_faults(Fault((FILE,), "is missing" if value is None else "must be sent as a file"))
     kind = (value.content_type or "").partition(";")[0].strip().lower()
-    if kind not in (*JSON_LINES_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
+    if kind not in (*JSON_LINES_TYPES, *PARQUET_TYPES, *UNSPECIFIED_TYPES):
         raise UnsupportedMediaType(f"the file must be {JSON_LINES_TYPES[0]} or {PARQUET}, got {kind}")
     return value

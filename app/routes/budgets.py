@@ -8,14 +8,14 @@ from fastapi import Depends, Response
 from pydantic import Field
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import Context, InContext, error_responses, needs_store, path_name
+from app.routes.dependencies import AppContext, InContext, error_responses, path_name, require_store
 from app.running.budget_headers import format_reset
-from app.store.budget_accounts import AccountState, BudgetAccount, accounts_of
+from app.store.budget_accounts import AccountState, BudgetAccount, list_accounts
 from app.store.budgets import StoredBudget
 from models.base import Value
 from models.budget import BudgetBalance, BudgetSpec, ShownBudget, is_same_unit
 
-router = JsonRouter(prefix="/v1/budgets", tags=["budgets"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/budgets", tags=["budgets"], dependencies=[Depends(require_store)])
 MAX_WARNINGS = 20
 BudgetName = Annotated[str, path_name("search")]
 
@@ -52,32 +52,32 @@ def list_budgets(context: InContext) -> BudgetList:
 
 @router.get("/{name}", summary="Show a budget", responses=error_responses(404, 503))
 def show_budget(name: BudgetName, context: InContext) -> ShownBudget:
-    """Return a budget, its spent amount, the amount reserved by items in flight, and the end of its period."""
+    """Return a budget: amount spent, amount reserved by items in flight, end of its period."""
     return _show_one(context, name)
 
 
 @router.delete("/{name}", summary="Delete a budget", status_code=204, responses=error_responses(404, 503))
 async def delete_budget(name: BudgetName, context: InContext) -> None:
-    """Delete a budget and its spent amount; its limits no longer hold."""
+    """Delete a budget and its spent amount; its limits no longer apply."""
     budget = await asyncio.to_thread(context.repos.budgets.get, name)
     await asyncio.to_thread(context.repos.budgets.delete, name)
-    await asyncio.to_thread(context.budgets.accounts.delete, accounts_of(budget))
+    await asyncio.to_thread(context.budgets.accounts.delete, list_accounts(budget))
     await asyncio.to_thread(context.seen.refresh_budgets)
 
 
-def _show_one(context: Context, name: str) -> ShownBudget:
+def _show_one(context: AppContext, name: str) -> ShownBudget:
     (shown,) = _show(context, [context.repos.budgets.get(name)])
     return shown
 
 
-def _show(context: Context, budgets: "list[StoredBudget] | tuple[StoredBudget, ...]") -> list[ShownBudget]:
-    accounts = [account for budget in budgets for account in accounts_of(budget)]
+def _show(context: AppContext, budgets: "list[StoredBudget] | tuple[StoredBudget, ...]") -> list[ShownBudget]:
+    accounts = [account for budget in budgets for account in list_accounts(budget)]
     states = dict(zip(accounts, context.budgets.accounts.list_states(accounts), strict=True)) if accounts else {}
     return [
         ShownBudget(
             name=one.name,
             budget=one.spec,
-            balances=tuple(_balance_of(account, states[account]) for account in accounts_of(one)),
+            balances=tuple(_balance_of(account, states[account]) for account in list_accounts(one)),
             warnings=_list_warnings(context, one.spec),
         )
         for one in budgets
@@ -96,8 +96,8 @@ def _balance_of(account: BudgetAccount, state: AccountState) -> BudgetBalance:
     )
 
 
-def _list_warnings(context: Context, spec: BudgetSpec) -> tuple[str, ...]:
-    """Name the active artifacts in the scope of a budget whose costs have another unit."""
+def _list_warnings(context: AppContext, spec: BudgetSpec) -> tuple[str, ...]:
+    """Return warnings for active artifacts in a budget's scope with another cost unit."""
     if spec.amount is None:
         return ()
     actives = sorted(context.catalog.plans.items(), key=lambda one: one[0])

@@ -10,19 +10,19 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from app.http.json_bodies import JsonRouter
-from app.processes.clock import current_time, seconds_between
-from app.routes.dependencies import Context, InContext, error_responses, needs_store
-from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.processes.clock import current_timestamp, seconds_between
+from app.routes.dependencies import AppContext, InContext, error_responses, require_store
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
 from models import Build, BuildRequest, ParsimonyError
 
-router = JsonRouter(prefix="/v1/builds", tags=["builds"], dependencies=[Depends(needs_store)])
-_LOOK_S = 0.2
-LOAD_S = 5.0
+router = JsonRouter(prefix="/v1/builds", tags=["builds"], dependencies=[Depends(require_store)])
+_POLL_INTERVAL_S = 0.2
+LOAD_TIMEOUT_S = 5.0
 """Seconds after a build in which its version may not be loaded yet."""
 BuildId = Annotated[str, Path(description="the build's id", examples=["7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"])]
 
 
-class BuildList(Listed):
+class BuildList(PageFields):
     """A page of builds."""
 
     items: Annotated[list[Build], Field(description="the builds, newest first")]
@@ -71,7 +71,10 @@ async def show_build(build_id: BuildId, context: InContext) -> Build:
     },
 )
 async def build_events(build_id: BuildId, context: InContext) -> StreamingResponse:
-    """Stream the build's state as a server-sent event at each change; the last event has the final state."""
+    """Stream a build's state as server-sent events, one per change.
+
+    The last event has the final state.
+    """
     first = await asyncio.to_thread(context.repos.builds.get, build_id)
     stream = _changes(context, first)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
@@ -79,29 +82,29 @@ async def build_events(build_id: BuildId, context: InContext) -> StreamingRespon
 
 @router.delete("/{build_id}", summary="Cancel a build", responses=error_responses(404, 503))
 def cancel_build(build_id: BuildId, context: InContext) -> Build:
-    """Cancel a build; a build that has ended is unchanged."""
+    """Cancel a build; a build that has ended does not change."""
     return context.repos.builds.cancel(build_id)
 
 
-async def _wait_until_loaded(context: Context, build: Build) -> None:
-    """Wait until this server has loaded the version of a build that has just ended, at most ``LOAD_S``."""
+async def _wait_until_loaded(context: AppContext, build: Build) -> None:
+    """Wait up to ``LOAD_TIMEOUT_S`` until this server has loaded the version of an ended build."""
     ref = build.artifact
     if ref is None or build.finished_at is None or not build.activate:
         return
-    while seconds_between(build.finished_at, current_time()) < LOAD_S:
+    while seconds_between(build.finished_at, current_timestamp()) < LOAD_TIMEOUT_S:
         loaded = context.catalog.plans.get((ref.kind, ref.name))
         if loaded is not None and loaded.ref.version >= ref.version:
             return
-        await asyncio.sleep(_LOOK_S / 10)
+        await asyncio.sleep(_POLL_INTERVAL_S / 10)
 
 
-async def _changes(context: Context, build: Build) -> AsyncIterator[str]:
+async def _changes(context: AppContext, build: Build) -> AsyncIterator[str]:
     yield _event(build)
     while not build.ended:
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_INTERVAL_S)
         try:
             latest = await asyncio.to_thread(context.repos.builds.get, build.id)
-        except ParsimonyError as error:  # the store is away: the build may go on, the caller is to ask again
+        except ParsimonyError as error:  # the store is unavailable: the build may continue, and the caller must retry
             yield f"event: error\ndata: {json.dumps({'detail': str(error)})}\n\n"
             return
         if latest != build:

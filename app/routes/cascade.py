@@ -11,12 +11,12 @@ from app.routes.dependencies import (
     Version,
     budget_field,
     error_responses,
-    plan_of,
+    get_loaded_artifact,
     query_field,
     run_in_solver,
 )
 from app.routes.kind_routes import KindRoutes
-from app.serving.answers import with_default_limits
+from app.serving.decision_replies import with_default_limits
 from app.serving.inference_graph import inference_graph
 from models.cascade import CascadeDecision, CascadeQuery, DeadlinesReply, SolveRequest
 from models.limits import Budget
@@ -48,7 +48,7 @@ async def solve_cascade(request: SolveRequest, context: InContext) -> CascadeDec
 @router.get("/{name}/deadlines", summary="List the cascade for each deadline", responses=error_responses(404, 503))
 async def list_deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Return the best cascade and its expected duration for each range of deadlines."""
-    loaded = await plan_of(context, cascade.kind, name, version)
+    loaded = await get_loaded_artifact(context, cascade.kind, name, version)
     return DeadlinesReply(items=loaded.plan.list_deadline_ranges(), unit=loaded.record.unit, artifact=loaded.ref)
 
 
@@ -75,10 +75,10 @@ async def inference_graph_of(
 ) -> dict[str, Any]:
     """Return the cascade as a KServe InferenceGraph.
 
-    Its steps have conditions on the previous confidence. Services are named like the classifiers, in lower-case
-    letters, digits, and dashes.
+    Its steps have conditions on the previous confidence. A service has its classifier's name, in lower-case letters,
+    digits, and dashes.
     """
-    loaded = await plan_of(context, cascade.kind, name, version)
+    loaded = await get_loaded_artifact(context, cascade.kind, name, version)
     query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, budget=budget)
     query = with_default_limits(loaded, query)
     return inference_graph(name, loaded.plan.decide(query), confidence)

@@ -9,23 +9,29 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 
-from app.http.fast_router import FastPost
-from app.http.foreign_errors import OpenAIError
+from app.http.fast_router import FastPostRoute
 from app.http.json_bodies import JsonRouter
+from app.http.protocol_errors import OpenAIError
 from app.routes.chat_events import stream_run
-from app.routes.dependencies import Context, InContext, context_of, deciding_plan_of, foreign_error_responses
-from app.routes.runs import cancel_on_disconnect, run_dependencies_of
-from app.running.caller import Caller
-from app.running.conversations import begin_turn, text_of_chat
-from app.running.embedding import takes_embeddings
+from app.routes.dependencies import (
+    AppContext,
+    InContext,
+    describe_protocol_errors,
+    get_deciding_artifact,
+    get_request_context,
+)
+from app.routes.runs import cancel_on_disconnect, get_run_dependencies
+from app.running.conversations import begin_turn, format_chat_for_embedding
+from app.running.embedding import needs_embedding
+from app.running.endpoint_caller import EndpointCaller
 from app.running.item_run import ItemRun
-from app.running.item_start import RunDependencies, embedding_of, make_run_query, refuse_infeasible_item
+from app.running.item_start import RunDependencies, make_embedded_query
 from app.running.protocols.message import Chat
 from app.running.protocols.openai_chat_client import list_changes
 from app.running.protocols.openai_replies import ChatFormat, CompletionFormat
 from app.running.runs import CompletedItem, new_item_run, run_item, to_run_reply
-from app.serving.answers import count_decision, decision_facts, unavailable_names
 from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import decision_facts, list_unavailable_names, measure_decision
 from models import Fault, InvalidRequest
 from models.base import LIMITS
 from models.chat import INDEX, ChatCompletion, ChatExtras, ChatModel, ChatModels, ChatRequest
@@ -38,7 +44,7 @@ from solvers import KINDS
 from solvers.base import Plan
 from solvers.kind import make_query
 
-LONGEST_RUN_S = 600.0
+MAX_RUN_S = 600.0
 """Time limit of a chat to the first piece of its answer."""
 CHAT_BYTES = "PARSIMONY_MAX_CHAT_BYTES"
 """The setting with the maximum size of chats."""
@@ -46,7 +52,7 @@ router = JsonRouter(prefix="/v1", tags=["chat"])
 
 
 @router.get(
-    "/models", summary="List the artifacts that answer chats", responses=foreign_error_responses(OpenAIError, 400, 503)
+    "/models", summary="List the artifacts that answer chats", responses=describe_protocol_errors(OpenAIError, 400, 503)
 )
 async def list_models(context: InContext) -> ChatModels:
     """List the artifacts that answer chats, in OpenAI's format."""
@@ -56,7 +62,7 @@ async def list_models(context: InContext) -> ChatModels:
 @router.get(
     "/models/{model:path}",
     summary="Show an artifact that answers chats",
-    responses=foreign_error_responses(OpenAIError, 400, 404, 503),
+    responses=describe_protocol_errors(OpenAIError, 400, 404, 503),
 )
 async def show_model(model: str, context: InContext) -> ChatModel:
     """Return an artifact in OpenAI's format; ``model`` is its id, as in the list, with or without limits."""
@@ -67,8 +73,8 @@ async def show_model(model: str, context: InContext) -> ChatModel:
     return found
 
 
-def _chat_models(context: Context) -> list[ChatModel]:
-    context.catalog.refuse_unless_loaded()
+def _chat_models(context: AppContext) -> list[ChatModel]:
+    context.catalog.require_loaded()
     lives = sorted(context.catalog.plans.items(), key=lambda each: each[0])
     return [
         ChatModel(id=f"{kind}/{name}", created=int(datetime.fromisoformat(loaded.record.created_at).timestamp()))
@@ -81,7 +87,7 @@ def _chat_models(context: Context) -> list[ChatModel]:
     "/chat/completions",
     summary="Answer a chat with an artifact",
     response_model=ChatCompletion,
-    responses=foreign_error_responses(OpenAIError, 400, 402, 404, 409, 413, 415, 429, 502, 503, 504),
+    responses=describe_protocol_errors(OpenAIError, 400, 402, 404, 409, 413, 415, 429, 502, 503, 504),
 )
 async def create_completion(request: ChatRequest, http: Request, context: InContext) -> Response:
     """Run the messages through an artifact; errors are in OpenAI's format.
@@ -89,25 +95,25 @@ async def create_completion(request: ChatRequest, http: Request, context: InCont
     ``model`` is ``cascade/NAME``, ``portfolio/NAME``, or ``policy/NAME``, with optional limits:
     ``@budget=30%@deadline=500``. Every other field is sent to the models, and every field of the answer is returned.
     With ``"parsimony": {"route_only": true}``, no model is called. The reply then has the decision, the estimate of
-    each classifier, and the reasons why the other classifiers were not chosen.
+    each classifier, and why the others were not chosen.
     """
     return await answer_chat(request, CompletionFormat(request), http, context)
 
 
-async def answer_chat(request: ChatRequest, chat_format: ChatFormat, http: Request, context: Context) -> Response:
-    """Answer a chat in the format of an API; raises ParsimonyError unless the answer has begun."""
-    target = read_target(request.model, request.parsimony)
+async def answer_chat(request: ChatRequest, chat_format: ChatFormat, http: Request, context: AppContext) -> Response:
+    """Answer a chat in an API's format; raises ParsimonyError before the answer begins."""
+    target = parse_model_name(request.model, request.parsimony)
     item = _conversation_of(request) if context.rollouts.is_running else None
-    loaded = await deciding_plan_of(context, KINDS[target.kind], target.name, None, item)
-    tools = run_dependencies_of(context)
-    with count_decision(loaded, context.metrics):
+    loaded = await get_deciding_artifact(context, KINDS[target.kind], target.name, None, item)
+    tools = get_run_dependencies(context)
+    with measure_decision(loaded, context.metrics):
         item_run = _new_run(request, loaded, target, tools)
         if request.parsimony.route_only:
             decided = await _decided(loaded, item_run, tools)
             return _reply(chat_format.write_reply(_route_only(item_run.progress.results, decided)))
 
-        def complete(done: CompletedItem) -> dict[str, Any]:
-            return _completion(request, loaded, item_run, done, tools.caller)
+        def complete(completed_item: CompletedItem) -> dict[str, Any]:
+            return _completion(request, loaded, item_run, completed_item, tools.caller)
 
         if request.stream:
             has_limit = request.parsimony.timeout_s is not None or target.limits.deadline is not None
@@ -120,14 +126,17 @@ async def answer_chat(request: ChatRequest, chat_format: ChatFormat, http: Reque
                 tools,
                 complete,
                 has_limit=has_limit,
-                make_headers=run_headers,
+                make_headers=make_run_headers,
             )
         done = await cancel_on_disconnect(http, run_item(loaded, item_run, tools))
-    return _reply(chat_format.write_reply(complete(done)), run_headers(loaded, item_run))
+    return _reply(chat_format.write_reply(complete(done)), make_run_headers(loaded, item_run))
 
 
 def _conversation_of(request: ChatRequest) -> str:
-    """Return what all turns of a conversation share, so that one version answers them: an id, or the first message."""
+    """Return what identifies a conversation: its id, or its first message.
+
+    All turns of a conversation are answered by one version.
+    """
     metadata = (request.model_extra or {}).get("metadata")
     session = metadata.get("session_id") if isinstance(metadata, Mapping) else None
     if request.parsimony.id is not None or isinstance(session, str):
@@ -141,23 +150,25 @@ def _reply(completion: Mapping[str, Any], headers: dict[str, str] | None = None)
 
 
 async def _answer_plainly(http: Request, request: ChatRequest, name: str) -> Response:
-    return await create_completion(request, http, await context_of(http))
+    return await create_completion(request, http, await get_request_context(http))
 
 
-def make_fast_route(max_bytes: int) -> FastPost:
-    """Return the fast route of chats, with a higher limit on the body for images."""
+def make_fast_route(max_bytes: int) -> FastPostRoute:
+    """Return the fast route of chats; images require a higher limit on the body."""
     path = "/v1/chat/completions"
-    return FastPost(path, ChatRequest, _answer_plainly, most_bytes=max_bytes, limit_name=CHAT_BYTES)
+    return FastPostRoute(path, ChatRequest, _answer_plainly, body_limit_bytes=max_bytes, limit_name=CHAT_BYTES)
 
 
-def run_headers(loaded: LoadedArtifact[Plan], item_run: ItemRun) -> dict[str, str]:
-    """Return headers with the artifact, the decision, and the calls so far; the calls are incomplete while an answer is
-    streamed."""
-    embedders = [one.name for one in item_run.progress.results if one.name not in item_run.progress.started_calls]
+def make_run_headers(loaded: LoadedArtifact[Plan], item_run: ItemRun) -> dict[str, str]:
+    """Return headers with the artifact, the decision, and the calls so far.
+
+    While an answer is streamed, the calls are incomplete.
+    """
+    called = [one.name for one in item_run.progress.results if one.name not in item_run.progress.started_calls]
     return {
-        "X-Parsimony-Artifact": loaded.ref.spelt,
+        "X-Parsimony-Artifact": loaded.ref.full_name,
         "X-Parsimony-Decision": item_run.progress.facts["decision"],
-        "X-Parsimony-Called": json.dumps([*embedders, *item_run.progress.started_calls]),
+        "X-Parsimony-Called": json.dumps([*dict.fromkeys(called), *item_run.progress.started_calls]),
         **item_run.progress.headers,
     }
 
@@ -172,30 +183,32 @@ class ChatTarget:
     tools: str | None
 
 
-def _new_run(request: ChatRequest, loaded: LoadedArtifact[Plan], target: ChatTarget, tools: RunDependencies) -> ItemRun:
-    """Return the run of a chat, with the text to embed if the artifact uses embeddings."""
+def _new_run(
+    request: ChatRequest, loaded: LoadedArtifact[Plan], target: ChatTarget, dependencies: RunDependencies
+) -> ItemRun:
+    """Return the run of a chat, with the text to embed if the artifact needs it."""
     messages = [_without_nulls(message.model_dump(exclude_unset=True)) for message in request.messages]
     options = {name: value for name, value in (request.model_extra or {}).items() if name != "stream_options"}
     if request.n != 1:
         options["n"] = request.n
     chat: Any = Chat(messages, options, request.parsimony.escalate_refusals)
     classifier = _tool_classifier(loaded, chat, target.tools)
-    text = text_of_chat(loaded, chat) if takes_embeddings(loaded) and classifier is None else None
+    text = format_chat_for_embedding(loaded, chat) if needs_embedding(loaded) and classifier is None else None
     item = RunItem.model_construct(item=chat, id=request.parsimony.id, text=text if isinstance(text, str) else None)
-    return replace(new_item_run(loaded, item, target.limits, tools), classifier=classifier)
+    return replace(new_item_run(loaded, item, target.limits, dependencies), classifier=classifier)
 
 
 def _without_nulls(message: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what clients send as null where it is absent, except the content."""
+    """Remove null fields, which clients send for absent ones; the content may be null."""
     return {name: value for name, value in message.items() if value is not None or name == "content"}
 
 
 def _tool_classifier(loaded: LoadedArtifact[Plan], chat: Chat, requested: str | None) -> str | None:
-    """Return the classifier that answers a turn with tools, by the rule of the request, or else of the artifact.
+    """Return the classifier for turns with tools.
 
-    None: as decided.
+    The rule is that of the request, else that of the artifact. Return None to use the decision.
     """
-    names = loaded.kind.answering_names(loaded.plan)
+    names = loaded.kind.list_answering_names(loaded.plan)
     if requested is not None and requested not in (DECIDE, STRONGEST, *names):
         known = ", ".join((DECIDE, STRONGEST, *names))
         raise InvalidRequest.from_faults(Fault(("parsimony", "tools"), f"must be one of {known}, got {requested!r}"))
@@ -207,12 +220,12 @@ def _tool_classifier(loaded: LoadedArtifact[Plan], chat: Chat, requested: str | 
 
 
 def _has_tools(chat: Chat) -> bool:
-    """Return whether a turn has tools, or results of tools."""
+    """Return whether a turn has tools or tool results."""
     offers = "tools" in chat.options or "functions" in chat.options
     return offers or any(one.get("role") in ("tool", "function") or "tool_calls" in one for one in chat.messages)
 
 
-def read_target(model: str, extras: ChatExtras) -> ChatTarget:
+def parse_model_name(model: str, extras: ChatExtras) -> ChatTarget:
     """Read a model's name; raises InvalidRequest."""
     artifact, *pairs = model.split("@")
     kind, _, name = artifact.partition("/")
@@ -231,29 +244,30 @@ def read_target(model: str, extras: ChatExtras) -> ChatTarget:
     named_tools = given.pop("tools", None)
     tools = extras.tools or named_tools
     try:
-        limits = make_query(RunLimits, timeout_s=extras.timeout_s or LONGEST_RUN_S, **given)
+        limits = make_query(RunLimits, timeout_s=extras.timeout_s or MAX_RUN_S, **given)
     except InvalidRequest as error:
         raise error.with_prefix("model", but="") from error
     return ChatTarget(kind, name, limits, tools)
 
 
 def _value(text: str) -> float | str:
-    """Read a limit: a number, or a percentage, as which anything else is refused."""
+    """Parse a limit, a number or a percentage; raises InvalidRequest for other texts."""
     try:
         return float(text)
     except ValueError:
         return text
 
 
-async def _decided(loaded: LoadedArtifact[Plan], item_run: ItemRun, tools: RunDependencies) -> dict[str, Any]:
-    """Return what would be called, and what a run would leave out because its circuit breaker is open; the embedder is
-    called where one is needed."""
-    item_run, _ = await begin_turn(loaded, item_run, tools)
-    refuse_infeasible_item(loaded, item_run)
-    embedding = await embedding_of(loaded, item_run, tools) if takes_embeddings(loaded) else None
-    unavailable = unavailable_names(loaded, item_run.excluded)
+async def _decided(loaded: LoadedArtifact[Plan], item_run: ItemRun, dependencies: RunDependencies) -> dict[str, Any]:
+    """Return the calls that a run would make, and the names it would leave out.
+
+    Names are left out if their circuit breaker is open. If a text must be embedded, the embedder is called.
+    """
+    item_run, _ = await begin_turn(loaded, item_run, dependencies)
+    query = await make_embedded_query(loaded, item_run, dependencies)
+    unavailable = list_unavailable_names(loaded, item_run.excluded)
     left_out = tuple(dict.fromkeys((*unavailable, *item_run.latched)))
-    query, decision = loaded.kind.decide(loaded.plan, make_run_query(loaded, item_run, embedding), left_out)
+    query, decision = loaded.kind.decide(loaded.plan, query, left_out)
     return {
         **decision.model_dump(mode="json"),
         **loaded.kind.explain(loaded.plan, query, decision, left_out),
@@ -264,19 +278,23 @@ async def _decided(loaded: LoadedArtifact[Plan], item_run: ItemRun, tools: RunDe
 
 
 def _completion(
-    request: ChatRequest, loaded: LoadedArtifact[Plan], item_run: ItemRun, done: CompletedItem, caller: Caller
+    request: ChatRequest,
+    loaded: LoadedArtifact[Plan],
+    item_run: ItemRun,
+    completed_item: CompletedItem,
+    caller: EndpointCaller,
 ) -> dict[str, Any]:
-    """Return the reply to a chat: all fields of the call that answered, and the run."""
-    reply = _answering_reply(done)
+    """Return the reply to a chat: all fields of the answering call, and the run."""
+    reply = _answering_reply(completed_item)
     keeps_logprobs = bool((request.model_extra or {}).get("logprobs"))
     choices = [one if keeps_logprobs else {**one, "logprobs": None} for one in reply["choices"]]
-    run = to_run_reply(loaded, done).model_dump(mode="json") | {"changed": _changed_fields(item_run, caller)}
+    run = to_run_reply(loaded, completed_item).model_dump(mode="json") | {"changed": _changed_fields(item_run, caller)}
     return {**reply, "choices": choices, "parsimony": run}
 
 
-def _answering_reply(done: CompletedItem) -> Mapping[str, Any]:
-    """Return the reply of the language model that answered, else a reply with the run's answer."""
-    answer, results = done.completed.answer, done.completed.results
+def _answering_reply(completed_item: CompletedItem) -> Mapping[str, Any]:
+    """Return the reply of the answering language model, else one with the run's answer."""
+    answer, results = completed_item.completed.answer, completed_item.completed.results
     answering = (one for one in results if one.name == answer.answered_by and one.error is None)
     reply = next((one.reply for one in answering if one.reply is not None), None)
     if reply is not None:
@@ -286,8 +304,8 @@ def _answering_reply(done: CompletedItem) -> Mapping[str, Any]:
     return {"choices": [choice], "usage": _count_tokens(results)}
 
 
-def _changed_fields(item_run: ItemRun, caller: Caller) -> list[dict[str, Any]]:
-    """Return the request fields that a called endpoint received with another value, or not at all."""
+def _changed_fields(item_run: ItemRun, caller: EndpointCaller) -> list[dict[str, Any]]:
+    """Return the request fields that a called endpoint received changed or not at all."""
     chat: Any = item_run.item.item
     called = {name: caller.get_endpoint(name) for name in item_run.progress.started_calls}
     chats = [(name, one) for name, one in called.items() if isinstance(one, ChatEndpoint)]
@@ -295,7 +313,7 @@ def _changed_fields(item_run: ItemRun, caller: Caller) -> list[dict[str, Any]]:
 
 
 def _count_tokens(results: Sequence[CallResult]) -> dict[str, int]:
-    """Add up what calls sent and what came."""
+    """Return the sums of sent and received tokens of calls."""
     sent, came = sum(one.tokens[0] for one in results), sum(one.tokens[1] for one in results)
     return {"prompt_tokens": sent, "completion_tokens": came, "total_tokens": sent + came}
 

@@ -1,4 +1,7 @@
-"""Answers to chats as server-sent events: the chunks of the last call as they arrive, or the whole answer."""
+"""Answers to chats as server-sent events.
+
+The chunks of the last call are sent as they arrive, or the answer is sent as a whole.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -10,9 +13,9 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.background import BackgroundTask
 
-from app.http.problems import foreign_error_body
+from app.http.problem_details import protocol_error_body
 from app.routes.runs import cancel_on_disconnect
-from app.running.caller import ChunkStream
+from app.running.endpoint_caller import ChunkStream
 from app.running.item_run import ItemRun
 from app.running.item_start import RunDependencies
 from app.running.protocols.chat_stream import to_deltas
@@ -30,7 +33,10 @@ Complete = Callable[[CompletedItem], dict[str, Any]]
 
 @dataclass(slots=True)
 class _Stream:
-    """A run, the received chunks of its last call, and the ends of its choices, which are sent after the run."""
+    """A run, the chunks of its last call, and the held-back ends of its choices.
+
+    The ends are sent after the run has ended.
+    """
 
     request: ChatRequest
     running: "asyncio.Future[CompletedItem]"
@@ -39,7 +45,7 @@ class _Stream:
     ends: list[dict[str, Any]] = field(default_factory=list)
 
     async def read_chunks(self, first: Chunk) -> AsyncIterator[Chunk]:
-        """Yield the chunks as they come, until the run has ended."""
+        """Yield the chunks as they arrive, until the run has ended."""
         yield first
         while not (self.running.done() and self.chunks.empty()):
             following = asyncio.ensure_future(self.chunks.get())
@@ -52,7 +58,7 @@ class _Stream:
                 following.cancel()
 
     def take_choices(self, chunk: Chunk) -> list[dict[str, Any]]:
-        """Return the choices of a chunk to pass on; those that end are kept until the run has ended."""
+        """Return the choices of a chunk to forward; finished ones wait for the run's end."""
         choices = [one for one in chunk.get("choices") or () if isinstance(one, dict)]
         if not (self.request.model_extra or {}).get("logprobs"):
             choices = [{name: value for name, value in one.items() if name != "logprobs"} for one in choices]
@@ -66,7 +72,7 @@ async def stream_run(
     http: Request,
     loaded: LoadedArtifact[Plan],
     item_run: ItemRun,
-    tools: RunDependencies,
+    dependencies: RunDependencies,
     complete: Complete,
     *,
     has_limit: bool,
@@ -79,7 +85,7 @@ async def stream_run(
     """
     chunks: asyncio.Queue[Chunk] = asyncio.Queue()
     sink = ChunkStream(chunks.put_nowait, item_run.ends_at if has_limit else inf)
-    running = asyncio.ensure_future(run_item(loaded, item_run, tools, sink))
+    running = asyncio.ensure_future(run_item(loaded, item_run, dependencies, sink))
     first = asyncio.ensure_future(chunks.get())
     either: set[asyncio.Future[Any]] = {running, first}
     try:
@@ -101,7 +107,7 @@ async def stream_run(
 async def _write_events(
     stream: _Stream, first: Chunk | None, chat_format: ChatFormat, http: Request
 ) -> AsyncIterator[bytes]:
-    """Write the chunks, then the ends of the choices with the run."""
+    """Yield the chunks, then the ends of the choices with the run."""
     try:
         if first is not None:
             async for chunk in stream.read_chunks(first):
@@ -114,6 +120,6 @@ async def _write_events(
             yield chat_format.write_chunk({"choices": stream.take_choices(begun)})
         yield chat_format.write_end(completion, stream.ends or ended["choices"])
     except ParsimonyError as error:
-        yield chat_format.write_error(foreign_error_body(error, http.url.path, http.state.request_id))
+        yield chat_format.write_error(protocol_error_body(error, http.url.path, http.state.request_id))
     finally:
         stream.running.cancel()

@@ -8,9 +8,9 @@ from fastapi import Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import FormData
 
-from app.http.json_bodies import refuse_other_types
+from app.http.json_bodies import require_media_type
 from app.routes.entity_tags import make_etag
-from app.routes.forms import read_form, room_on_disk
+from app.routes.forms import read_form, require_disk_space
 from models import Fault, InvalidRequest
 from models.stored_dataset import StoredDataset
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 async def receive_form(request: Request, form_name: str, parts: Sequence[str], store: Callable[[FormData], T]) -> T:
-    """Receive a form, store its parts in a thread, and return the result of ``store``.
+    """Receive a form and store its parts in a thread; return the result of ``store``.
 
     Raises:
-        InvalidRequest: the form is malformed, or has a part that is not among ``parts``.
+        InvalidRequest: the form is malformed, or has a part that is not in ``parts``.
         UnsupportedMediaType: the request is not a form.
     """
-    refuse_other_types(request, "multipart/form-data")
-    with room_on_disk():
+    require_media_type(request, "multipart/form-data")
+    with require_disk_space():
         form = await read_form(request, len(parts), PART_BYTES)
         try:
             unknown = sorted(set(form) - set(parts))
@@ -40,6 +40,9 @@ async def receive_form(request: Request, form_name: str, parts: Sequence[str], s
 
 
 def reply_stored(stored: StoredDataset) -> JSONResponse:
-    """Return the reply to a stored dataset: 200 if it replaced one, else 201, with its entity tag."""
+    """Return the reply to a stored dataset, with its entity tag.
+
+    The status is 200 if it replaced a dataset, else 201.
+    """
     status = 200 if stored.replaced else 201
     return JSONResponse(stored.model_dump(mode="json"), status, {"ETag": make_etag(stored.sha256)})

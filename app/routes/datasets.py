@@ -12,29 +12,29 @@ from fastapi.responses import JSONResponse
 from pydantic import Field, ValidationError
 from starlette.datastructures import FormData
 
-from app.http.json_bodies import JsonRouter, refuse_other_types
-from app.processes.clock import current_time
+from app.http.json_bodies import JsonRouter, require_media_type
+from app.processes.clock import current_timestamp
 from app.routes.dataset_uploads import receive_form, reply_stored
-from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store, run_in_solver
-from app.routes.entity_tags import IfMatch, IfNoneMatch, make_etag, refuse_changed
-from app.routes.forms import copy_part, read_bytes_part, read_file_part, room_on_disk
-from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.sources.locations import refuse_unless_allowed
+from app.routes.dependencies import AppContext, InContext, PathName, error_responses, require_store, run_in_solver
+from app.routes.entity_tags import IfMatch, IfNoneMatch, check_preconditions, make_etag
+from app.routes.forms import copy_part, read_bytes_part, read_file_part, require_disk_space
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
+from app.sources.locations import require_allowed_location
 from app.store.dataset_upload import DatasetUpload, store_upload
-from app.store.table_heads import head_of
+from app.store.table_heads import read_table_head
 from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET, PARQUET_TYPES
 from app.store.uploads import parse_spec, run_in_reader
 from models import Build, Fault, InvalidRequest
 from models.dataset_profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
 from models.dataset_source import DatasetSource
 from models.errors import UnknownDataset
-from models.spec_draft import SpecDraft, draft_of
-from models.stored_dataset import DatasetInfo, DeletedDataset, Replaced, ShownDataset, StoredDataset
+from models.spec_draft import SpecDraft, make_spec_draft
+from models.stored_dataset import DatasetInfo, DeletedDataset, ReplacedDataset, ShownDataset, StoredDataset
 from solvers.dataset_profile import profile_dataset
 
-router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(require_store)])
 _PARTS = ("spec", "table", "embeddings", "source")
-SHOWN = 6
+SHOWN_ROW_COUNT = 6
 """Rows of a table that a draft shows."""
 
 EXAMPLE_SPEC: dict[str, Any] = {
@@ -93,7 +93,7 @@ _UPLOAD: dict[str, Any] = {
 drafts = JsonRouter(prefix="/v1/drafts", tags=["datasets"])
 
 
-class DatasetList(Listed):
+class DatasetList(PageFields):
     """A page of datasets."""
 
     items: Annotated[list[DatasetInfo], Field(description="the datasets, by name")]
@@ -116,13 +116,13 @@ async def put_dataset(
 ) -> Response:
     """Validate a table and store it as a dataset.
 
-    All errors are listed, each with its field and first row. With `If-Match`, the upload replaces only the dataset
-    with that tag. With `If-None-Match: *`, it does not replace a dataset.
+    All errors are listed, each with its field and first row. With `If-Match`, the upload replaces only the dataset with
+    that tag. With `If-None-Match: *`, it replaces no dataset.
 
     With `source` instead of `table`, a build checks every row of the Parquet files, and stores a sample of them. The
-    reply is the build; follow it as any other.
+    reply is the build; follow it like any other build.
     """
-    allow = partial(refuse_changed, name, if_match, if_none_match)
+    allow = partial(check_preconditions, name, if_match, if_none_match)
     stored = await receive_form(request, "a dataset", _PARTS, partial(_store_or_enqueue, context, name, allow))
     if isinstance(stored, Build):
         headers = {"Location": f"/v1/builds/{stored.id}"}
@@ -144,7 +144,7 @@ def show_dataset(name: PathName, context: InContext, response: Response) -> Show
 
     Use the reply's `ETag` in `If-Match`.
     """
-    shown = context.repos.datasets.get_shown(name)
+    shown = context.repos.datasets.get_dataset_reply(name)
     response.headers["ETag"] = make_etag(shown.sha256)
     return shown
 
@@ -165,7 +165,7 @@ async def show_profile(name: PathName, context: InContext) -> Response:
     return Response(reply.model_dump_json(), media_type="application/json")
 
 
-def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfileReply:
+def _profile(context: AppContext, name: str) -> TraceProfileReply | FeaturesProfileReply:
     info = context.repos.datasets.get_info(name)
     facts = profile_dataset(context.repos.datasets.load(info))
     reply = TraceProfileReply if isinstance(facts, TraceProfile) else FeaturesProfileReply
@@ -185,12 +185,12 @@ def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfile
     },
 )
 def delete_dataset(name: PathName, context: InContext, if_match: IfMatch = None) -> Response:
-    """Delete a dataset, unless a queued or running build needs it.
+    """Delete a dataset, unless a queued or running build uses it.
 
     With `If-Match`, only the dataset with that tag is deleted.
     """
-    built = [context.catalog.plans[one].ref for one in context.catalog.built_from(name)]
-    context.repos.datasets.delete(name, allow=partial(refuse_changed, name, if_match, None))
+    built = [context.catalog.plans[one].ref for one in context.catalog.list_built_from(name)]
+    context.repos.datasets.delete(name, allow=partial(check_preconditions, name, if_match, None))
     if not built:
         return Response(status_code=204)
     return JSONResponse(DeletedDataset(name=name, artifacts=tuple(built)).model_dump(mode="json"))
@@ -217,8 +217,8 @@ async def draft_spec(request: Request, context: InContext) -> Response:
 
     Nothing is stored.
     """
-    kind = refuse_other_types(request, *CSV_TYPES, *JSON_LINES_TYPES, *PARQUET_TYPES)
-    with room_on_disk(), tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
+    kind = require_media_type(request, *CSV_TYPES, *JSON_LINES_TYPES, *PARQUET_TYPES)
+    with require_disk_space(), tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         path = Path(folder) / "table"
         with path.open("wb") as out:
             async for chunk in request.stream():
@@ -227,16 +227,16 @@ async def draft_spec(request: Request, context: InContext) -> Response:
     return Response(made.model_dump_json(), media_type="application/json")
 
 
-def _draft(context: Context, path: Path, kind: str) -> SpecDraft:
+def _draft(context: AppContext, path: Path, kind: str) -> SpecDraft:
     limit = context.settings.max_body_bytes
-    columns, rows = head_of(path, kind, max_bytes=limit, run_in=context.table_sandbox)
-    spec, guesses = draft_of(columns, rows)
-    return SpecDraft(spec=spec, columns=tuple(columns), rows=tuple(map(tuple, rows[:SHOWN])), guesses=guesses)
+    columns, rows = read_table_head(path, kind, max_bytes=limit, run_in=context.table_sandbox)
+    spec, guesses = make_spec_draft(columns, rows)
+    return SpecDraft(spec=spec, columns=tuple(columns), rows=tuple(map(tuple, rows[:SHOWN_ROW_COUNT])), guesses=guesses)
 
 
 def _store_or_enqueue(
-    context: Context, name: str, allow: Callable[[str | None], None], form: FormData
-) -> tuple[DatasetInfo, Replaced | None] | Build:
+    context: AppContext, name: str, allow: Callable[[str | None], None], form: FormData
+) -> tuple[DatasetInfo, ReplacedDataset | None] | Build:
     """Store the table of a form, or queue the build that checks its source."""
     if "source" not in form:
         return _store(context, name, allow, form)
@@ -248,7 +248,7 @@ def _store_or_enqueue(
         source = DatasetSource.model_validate_json(read_bytes_part(form, "source"))
     except ValidationError as error:
         raise InvalidRequest.from_validation(error, "source") from error
-    refuse_unless_allowed(source.url, context.settings.allowed_sources())
+    require_allowed_location(source.url, context.settings.allowed_sources())
     try:
         allow(context.repos.datasets.get_info(name).sha256)
     except UnknownDataset:
@@ -257,9 +257,9 @@ def _store_or_enqueue(
 
 
 def _store(
-    context: Context, name: str, allow: Callable[[str | None], None], form: FormData
-) -> tuple[DatasetInfo, Replaced | None]:
-    """Check and store the parts of the form, which are on disk, in another process."""
+    context: AppContext, name: str, allow: Callable[[str | None], None], form: FormData
+) -> tuple[DatasetInfo, ReplacedDataset | None]:
+    """Check and store the form's parts, which are on disk, in another process."""
     table, spec = read_file_part(form, "table"), read_bytes_part(form, "spec")
     with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         path = copy_part(table, Path(folder) / "table")
@@ -268,5 +268,5 @@ def _store(
             vectors = copy_part(read_file_part(form, "embeddings"), Path(folder) / "vectors")
         upload = DatasetUpload(spec, path, table.content_type or "", vectors, context.settings.max_body_bytes)
         url = context.repos.store.url
-        work = partial(store_upload, upload, url, name, current_time(), allow)
+        work = partial(store_upload, upload, url, name, current_timestamp(), allow)
         return run_in_reader(context.upload_sandbox, work)

@@ -1,6 +1,6 @@
 """Dependencies of routes: the store, the catalog, metrics, and validation.
 
-Dependencies that never block are ``async``: FastAPI runs plain functions in a pool of forty threads, which slow
+Dependencies that never block are ``async``. FastAPI runs plain functions in a pool of forty threads, which slow
 listings may occupy.
 """
 
@@ -15,26 +15,26 @@ from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin
 from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 
-from app.http.api_key_auth import client_of, payer_of
+from app.http.api_key_auth import identify_client, identify_payer
 from app.http.graceful_shutdown import GracefulShutdown
-from app.http.json_bodies import decode_json, find_batch_items, refuse_other_types, validate_in_chunks
-from app.http.problems import Problem
+from app.http.json_bodies import decode_json, find_batch_items, require_media_type, validate_in_chunks
+from app.http.problem_details import Problem
 from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
 from app.running.budget_guard import BudgetGuard
-from app.running.caller import Caller
 from app.running.confidence_monitor import ConfidenceMonitor
+from app.running.endpoint_caller import EndpointCaller
 from app.running.item_queue import ItemQueue
 from app.running.run_recorder import RunRecorder
 from app.running.spend_recorder import SpendRecorder
 from app.serving.catalog import Catalog, LoadedArtifact
 from app.serving.classifier_names import ClassifierNames
-from app.serving.rollouts import RolloutTraffic
+from app.serving.rollouts import RolloutSplitter
 from app.settings import Settings
 from app.store.budgets import StoredBudget
 from app.store.conversations import Conversations
 from app.store.demo_progress import DemoProgress
-from app.store.item_tables import refuse_many_items
+from app.store.item_tables import check_item_count
 from app.store.ledgers import Ledgers
 from app.store.recordings import StoredRecording
 from app.store.repositories import Repositories
@@ -83,7 +83,7 @@ class StoreStatus(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class AppContext:
     """All objects with the lifetime of the application."""
 
     settings: Settings
@@ -100,7 +100,7 @@ class Context:
     """Reads items and queries in Parquet."""
     ledgers: Ledgers
     seen: StoreStatus
-    caller: Caller
+    caller: EndpointCaller
     """Calls the endpoints of runs."""
     leaving: GracefulShutdown
     queue: ItemQueue
@@ -113,7 +113,7 @@ class Context:
     """What earlier turns of chats left."""
     spending: SpendRecorder
     """Records what calls have cost."""
-    rollouts: RolloutTraffic
+    rollouts: RolloutSplitter
     """Divides traffic between two versions."""
     recorder: RunRecorder
     """Records runs of artifacts with a recording."""
@@ -127,31 +127,31 @@ class Context:
     """Further fields of the request's log line."""
 
 
-async def context_of(request: Request) -> Context:
+async def get_request_context(request: Request) -> AppContext:
     """Return the context of a request, with its log fields."""
-    context: Context = request.state.context
+    context: AppContext = request.state.context
     scope = request.scope
-    return replace(context, client=client_of(scope), payer=payer_of(scope), log_fields=scope["state"])
+    return replace(context, client=identify_client(scope), payer=identify_payer(scope), log_fields=scope["state"])
 
 
-async def needs_store(request: Request) -> None:
-    """Raise StoreUnavailable or StoreRefused at once if the store is down or full."""
-    context: Context = request.state.context
+async def require_store(request: Request) -> None:
+    """Raise StoreUnavailable or StoreRefused immediately if the store is down or full."""
+    context: AppContext = request.state.context
     if request.method in ("PUT", "POST"):
         declared = request.headers.get("content-length", "")
         lacking = context.repos.describe_full_disk(int(declared) if declared.isdecimal() else 0)
         if lacking is not None:
             raise StoreRefused(lacking)
-    context.catalog.refuse_if_away()
+    context.catalog.require_reachable_store()
 
 
-async def json_only(request: Request) -> None:
+async def require_json_body(request: Request) -> None:
     """Raise UnsupportedMediaType for a body without a JSON content type."""
-    refuse_other_types(request, JSON)
+    require_media_type(request, JSON)
 
 
 def query_field(kind: type[Value], name: str, prefix: str = "") -> Any:
-    """Return a query parameter with the description and limits of a model's field."""
+    """Return a query parameter with the description and bounds of a model's field."""
     field = kind.model_fields[name]
     constraints = [*annotations_in(field.annotation), *field.metadata]
     limits = {word: getattr(each, word) for each in constraints for word in _LIMITS if hasattr(each, word)}
@@ -170,23 +170,23 @@ _LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 
 
 def annotations_in(annotation: Any) -> Iterator[Any]:
-    """Yield the types in an annotation, and their constraints."""
+    """Yield the types and constraints in an annotation."""
     yield annotation
     yield from getattr(annotation, "metadata", ())
     for inner in get_args(annotation):
         yield from annotations_in(inner)
 
 
-def body_of(kind: type[BaseModel]) -> dict[str, Any]:
+def describe_body(kind: type[BaseModel]) -> dict[str, Any]:
     """Return the OpenAPI description of a body that a route parses itself.
 
-    The route's ``KindRoutes`` must list its type, too.
+    The route's ``KindRoutes`` must also list the type of the body.
     """
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def read_batch(context: Context, kind: type[V], body: bytes, what: str = "items", most: float = math.inf) -> V:
+def read_batch(context: AppContext, kind: type[V], body: bytes, what: str = "items", most: float = math.inf) -> V:
     """Parse a batch from JSON; raises PayloadTooLarge before validation.
 
     Args:
@@ -195,16 +195,16 @@ def read_batch(context: Context, kind: type[V], body: bytes, what: str = "items"
     content = decode_json(body)
     count = len(find_batch_items(content))
     if count <= most:
-        refuse_many(context, count, what)
+        check_batch_size(context, count, what)
     return validate_in_chunks(kind, content, len(body), most)
 
 
-def refuse_many(context: Context, count: int, what: str) -> None:
-    """Raise PayloadTooLarge if a batch has more items than the settings allow."""
-    refuse_many_items(count, context.settings.max_batch, what)
+def check_batch_size(context: AppContext, count: int, what: str) -> None:
+    """Raise PayloadTooLarge if a batch exceeds the maximum number of items."""
+    check_item_count(count, context.settings.max_batch, what)
 
 
-async def known_query_only(request: Request) -> None:
+async def require_known_parameters(request: Request) -> None:
     """Raise InvalidRequest for unknown or duplicate query parameters."""
     parameters = request.scope["route"].dependant.query_params
     known = {parameter.alias for parameter in parameters}
@@ -228,8 +228,10 @@ def _is_list(annotation: Any) -> bool:
     return get_origin(annotation) is list or any(get_origin(kind) is list for kind in get_args(annotation))
 
 
-async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version: int | None) -> LoadedArtifact[P]:
-    """Return the loaded artifact: the active version, or another one from the store.
+async def get_loaded_artifact(
+    context: AppContext, kind: ArtifactKind[P, Q], name: str, version: int | None
+) -> LoadedArtifact[P]:
+    """Return the loaded artifact: the active version, or another from the store.
 
     Versions are loaded in a thread, so that other requests do not wait.
     """
@@ -247,11 +249,14 @@ async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version
     return cast(LoadedArtifact[P], loaded)  # the catalog holds plans of this kind under its name
 
 
-async def deciding_plan_of(
-    context: Context, kind: ArtifactKind[P, Q], name: str, version: int | None, item: str | None
+async def get_deciding_artifact(
+    context: AppContext, kind: ArtifactKind[P, Q], name: str, version: int | None, item: str | None
 ) -> LoadedArtifact[P]:
-    """Return the artifact that decides for an item: as ``plan_of``, or the candidate of a rollout for its share."""
-    loaded = await plan_of(context, kind, name, version)
+    """Return the artifact that decides for an item.
+
+    It is that of ``get_loaded_artifact``, or for a share of items the candidate of a rollout.
+    """
+    loaded = await get_loaded_artifact(context, kind, name, version)
     if version is not None:
         return loaded
     chosen = context.rollouts.choose(loaded, item)
@@ -259,7 +264,7 @@ async def deciding_plan_of(
     return cast(LoadedArtifact[P], chosen)  # both are versions of one artifact
 
 
-async def run_in_solver(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:
+async def run_in_solver(context: AppContext, work: Callable[..., T], *args: Any, **options: Any) -> T:
     """Run work in the bounded thread pool; raises SolverTimeout after the time limit."""
     limit = context.settings.solve_timeout_s
     answer = asyncio.get_running_loop().run_in_executor(context.solving, partial(work, *args, **options))
@@ -276,14 +281,14 @@ def path_name(example: str) -> Any:
 
 
 PathName = Annotated[str, path_name("digits")]
-InContext = Annotated[Context, Depends(context_of)]
-LeftOut = Annotated[list[Label] | None, Query(max_length=500, description=LEFT_OUT, examples=[["name"]])]
+InContext = Annotated[AppContext, Depends(get_request_context)]
+ExcludedParameter = Annotated[list[Label] | None, Query(max_length=500, description=LEFT_OUT, examples=[["name"]])]
 Version = Annotated[
     int | None, Query(ge=1, description="the version that answers; default: the active one", examples=[1])
 ]
 
 
-def foreign_error_responses(form: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
+def describe_protocol_errors(form: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return OpenAPI descriptions of errors in another API's format."""
     return {
         status: {"model": form, "description": _WORDS[int(status)]}

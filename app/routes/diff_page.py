@@ -1,4 +1,4 @@
-"""The page that compares two versions: one HTML file without scripts, to print or to send."""
+"""The page that compares two versions: one HTML file without scripts, to print or send."""
 
 from base64 import b64encode
 from hashlib import sha256
@@ -7,14 +7,14 @@ from fastapi import Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from app.http.page_policy import with_policy
+from app.http.content_security_policy import add_security_policy
 from app.routes.pages import IN_PROCESS
 from app.serving.diff_report import make_report
 from models.version_diff import VersionDiff
 
 
 def render_diff(diff: VersionDiff) -> Response:
-    """Return the differences as a page, whose style is part of it."""
+    """Return the differences as an HTML page with inline styles."""
     style = (IN_PROCESS / "static" / "diff.css").read_text()
     loader = FileSystemLoader(IN_PROCESS / "templates")
     templates = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
@@ -25,4 +25,4 @@ def render_diff(diff: VersionDiff) -> Response:
         style=style,
     )
     digest = b64encode(sha256(style.encode()).digest()).decode()
-    return with_policy(HTMLResponse(text, headers={"vary": "accept"}), styles=[f"'sha256-{digest}'"])
+    return add_security_policy(HTMLResponse(text, headers={"vary": "accept"}), styles=[f"'sha256-{digest}'"])

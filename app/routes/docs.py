@@ -11,17 +11,17 @@ from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
-from app.http.page_policy import with_policy
+from app.http.content_security_policy import add_security_policy
 
-LOGO_ELSEWHERE = b"https://cdn.redoc.ly/redoc/logo-mini.svg"
+EXTERNAL_LOGO_URL = b"https://cdn.redoc.ly/redoc/logo-mini.svg"
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
-def install(app: FastAPI) -> None:
+def add_docs_pages(app: FastAPI) -> None:
     """Add /docs and /redoc."""
     folder = Path(fastapi_offline.__file__).parent / "static"
     # ReDoc fetches its maker's logo from elsewhere; here it gets an image of ours.
-    redoc_js = (folder / "redoc.standalone.js").read_bytes().replace(LOGO_ELSEWHERE, b"/static-docs/favicon.png")
+    redoc_js = (folder / "redoc.standalone.js").read_bytes().replace(EXTERNAL_LOGO_URL, b"/static-docs/favicon.png")
 
     @app.get("/static-docs/redoc.standalone.js", include_in_schema=False)
     async def redoc_script() -> Response:
@@ -53,11 +53,11 @@ def install(app: FastAPI) -> None:
 
 
 def _with_policy(page: HTMLResponse) -> HTMLResponse:
-    """Allow a page to run its inline scripts.
+    """Return a page with a policy that allows its inline scripts.
 
-    Both pages set styles from their scripts, which only ``unsafe-inline`` allows; ReDoc searches in a worker that it
-    makes of a blob.
+    Scripts of both pages set styles, which only ``unsafe-inline`` allows. ReDoc searches in a worker that it creates
+    from a blob.
     """
     inline = [sha256(script.encode()).digest() for script in _INLINE.findall(bytes(page.body).decode())]
     scripts = [f"'sha256-{b64encode(digest).decode()}'" for digest in inline]
-    return with_policy(page, scripts=scripts, styles=["'unsafe-inline'"], more=["worker-src blob:"])
+    return add_security_policy(page, scripts=scripts, styles=["'unsafe-inline'"], more=["worker-src blob:"])

@@ -9,14 +9,14 @@ import numpy as np
 import orjson
 from fastapi import Request, Response
 
-from app.http.fast_router import FastPost
-from app.http.foreign_errors import OpenAIError
+from app.http.fast_router import FastPostRoute
 from app.http.json_bodies import JsonRouter
+from app.http.protocol_errors import OpenAIError
 from app.routes.chat import CHAT_BYTES
-from app.routes.dependencies import Context, InContext, context_of, foreign_error_responses
-from app.routes.runs import cancel_on_disconnect, run_dependencies_of
-from app.running.caller import Caller
-from app.running.embedding import call_embedder, vector_of_result
+from app.routes.dependencies import AppContext, InContext, describe_protocol_errors, get_request_context
+from app.routes.runs import cancel_on_disconnect, get_run_dependencies
+from app.running.embedding import call_embedder, read_result_vector
+from app.running.endpoint_caller import EndpointCaller
 from models import Fault, InvalidRequest
 from models.chat import INDEX
 from models.embeddings import EmbeddingsReply, EmbeddingsRequest
@@ -34,24 +34,28 @@ router = JsonRouter(prefix=_PATH, tags=["chat"])
     "",
     summary="Embed texts with a registered embedder",
     response_model=EmbeddingsReply,
-    responses=foreign_error_responses(OpenAIError, 400, 404, 413, 415, 429, 502),
+    responses=describe_protocol_errors(OpenAIError, 400, 404, 413, 415, 429, 502),
 )
 async def create_embeddings(request: EmbeddingsRequest, http: Request, context: InContext) -> Response:
-    """Embed texts by an embedder, in requests of the size that its endpoint supports; errors are in OpenAI's format.
+    """Embed texts by an embedder; errors are in OpenAI's format.
 
-    ``model`` is the name of an endpoint with the protocol openai-embeddings. Further fields, such as ``dimensions``,
-    are passed on. If one text fails, the request fails, and the error names the text.
+    ``model`` is the name of an endpoint with the protocol openai-embeddings. Texts are sent in requests of the size
+    that it supports. Additional fields, such as ``dimensions``, are forwarded. If one text fails, the request fails,
+    and the error has the text's position.
     """
-    caller = run_dependencies_of(context).caller
+    caller = get_run_dependencies(context).caller
     inputs, options, ends_at = request.list_inputs(), request.model_extra or {}, time.monotonic() + MAX_SECONDS
     _refuse_request(caller.get_endpoint(request.model), request, caller)
     results = await cancel_on_disconnect(http, call_embedder(caller, request.model, inputs, ends_at, options))
-    vectors = [vector_of_result(one, f"input {place}", caller) for place, one in enumerate(results)]
+    vectors = [read_result_vector(one, f"input {place}", caller) for place, one in enumerate(results)]
     return Response(orjson.dumps(_reply(request, vectors, results)), media_type="application/json")
 
 
-def _refuse_request(endpoint: Endpoint | None, request: EmbeddingsRequest, caller: Caller) -> None:
-    """Raise UnknownEndpoint unless the model is an embedder, and InvalidRequest for dimensions that are not its own."""
+def _refuse_request(endpoint: Endpoint | None, request: EmbeddingsRequest, caller: EndpointCaller) -> None:
+    """Raise UnknownEndpoint unless the model is an embedder.
+
+    Raise InvalidRequest for dimensions that differ from the embedder's.
+    """
     if not isinstance(endpoint, EmbeddingsEndpoint):
         known = ", ".join(caller.list_embedders()) or "none"
         raise UnknownEndpoint(f"embedder {request.model!r} not found; available: {known}")
@@ -81,10 +85,10 @@ def _reply(
 
 
 async def _answer_plainly(http: Request, request: EmbeddingsRequest, name: str) -> Response:
-    context: Context = await context_of(http)
+    context: AppContext = await get_request_context(http)
     return await create_embeddings(request, http, context)
 
 
-def make_fast_route(max_bytes: int) -> FastPost:
-    """Return the fast route of embeddings, with a higher limit on the body for many texts."""
-    return FastPost(_PATH, EmbeddingsRequest, _answer_plainly, most_bytes=max_bytes, limit_name=CHAT_BYTES)
+def make_fast_route(max_bytes: int) -> FastPostRoute:
+    """Return the fast route of embeddings; many texts require a higher limit on the body."""
+    return FastPostRoute(_PATH, EmbeddingsRequest, _answer_plainly, body_limit_bytes=max_bytes, limit_name=CHAT_BYTES)

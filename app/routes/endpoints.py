@@ -7,11 +7,11 @@ from fastapi import Body, Depends, Path, Request, Response
 from pydantic import Field, TypeAdapter, ValidationError
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import Context, InContext, error_responses, needs_store
-from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.routes.runs import cancel_on_disconnect, run_dependencies_of
+from app.routes.dependencies import AppContext, InContext, error_responses, require_store
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
+from app.routes.runs import cancel_on_disconnect, get_run_dependencies
 from app.running.executor import to_probe_reply
-from app.running.price_check import warn_of_cost, warn_of_prices
+from app.running.price_check import list_cost_warnings, list_price_warnings
 from models import Fault, InvalidRequest
 from models.endpoint import Endpoint, EndpointName, ProbeReply, ProbeRequest, ShownEndpoint
 from models.errors import UnknownEndpoint
@@ -65,7 +65,7 @@ _EXAMPLES: dict[str, Any] = {
 }
 
 
-class EndpointList(Listed):
+class EndpointList(PageFields):
     """A page of endpoints."""
 
     items: list[ShownEndpoint] = Field(description="the endpoints by name")
@@ -75,7 +75,7 @@ class EndpointList(Listed):
     "/{name}",
     summary="Register an endpoint",
     status_code=201,
-    dependencies=[Depends(needs_store)],
+    dependencies=[Depends(require_store)],
     responses=error_responses(413, 415, 503) | _REPLACED,
 )
 async def put_endpoint(
@@ -92,18 +92,18 @@ async def put_endpoint(
     if name == WORDS:
         raise InvalidRequest.from_faults(Fault(("name",), f"must not be {WORDS!r}, the name of the built-in embedder"))
     _refuse_wrong_name(name)
-    context.caller.refuse_unless_callable(endpoint)
+    context.caller.require_callable_endpoint(endpoint)
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
     context.caller.reset_circuit(name)
     context.confidences.forget_endpoint(name)
     await asyncio.to_thread(context.repos.confidence_reports.forget_endpoint, name)
     await _look_again(context)
-    warnings = warn_of_prices(name, endpoint.prices, context.catalog.plans.values())
+    warnings = list_price_warnings(name, endpoint.prices, context.catalog.plans.values())
     return _shown(context, name, endpoint).model_copy(update={"warnings": warnings})
 
 
-@router.get("", summary="List the endpoints", responses=error_responses(503), dependencies=[Depends(needs_store)])
+@router.get("", summary="List the endpoints", responses=error_responses(503), dependencies=[Depends(require_store)])
 async def list_endpoints(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> EndpointList:
     """List the endpoints by name, with the state of their circuit breakers."""
     page = await asyncio.to_thread(lambda: context.repos.endpoints.list_page(limit=limit, cursor=cursor))
@@ -112,7 +112,7 @@ async def list_endpoints(context: InContext, limit: Limit = DEFAULT_LIMIT, curso
 
 
 @router.get(
-    "/{name}", summary="Show an endpoint", responses=error_responses(404, 503), dependencies=[Depends(needs_store)]
+    "/{name}", summary="Show an endpoint", responses=error_responses(404, 503), dependencies=[Depends(require_store)]
 )
 async def show_endpoint(name: PathEndpoint, context: InContext) -> ShownEndpoint:
     """Return a registered endpoint."""
@@ -124,7 +124,7 @@ async def show_endpoint(name: PathEndpoint, context: InContext) -> ShownEndpoint
     summary="Delete an endpoint",
     status_code=204,
     responses=error_responses(404, 503),
-    dependencies=[Depends(needs_store)],
+    dependencies=[Depends(require_store)],
 )
 async def delete_endpoint(name: PathEndpoint, context: InContext) -> None:
     """Delete an endpoint; runs continue without it."""
@@ -139,22 +139,24 @@ async def delete_endpoint(name: PathEndpoint, context: InContext) -> None:
 )
 async def probe_endpoint(name: PathEndpoint, request: ProbeRequest, http: Request, context: InContext) -> ProbeReply:
     """Call an endpoint once, as a run does, and return its reply or error."""
-    tools = run_dependencies_of(context)
-    endpoint = tools.caller.get_endpoint(name)
+    dependencies = get_run_dependencies(context)
+    endpoint = dependencies.caller.get_endpoint(name)
     if endpoint is None:
         raise UnknownEndpoint(f"endpoint {name!r} not found")
     reply = to_probe_reply(
-        await cancel_on_disconnect(http, tools.caller.call_endpoint(name, request.item, endpoint.timeout_s))
+        await cancel_on_disconnect(http, dependencies.caller.call_endpoint(name, request.item, endpoint.timeout_s))
     )
     costs = (
-        () if endpoint.prices is None else warn_of_cost(name, reply.cost, "this call", context.catalog.plans.values())
+        ()
+        if endpoint.prices is None
+        else list_cost_warnings(name, reply.cost, "this call", context.catalog.plans.values())
     )
     warnings = (*_compare_with_builds(context, name, reply.confidence), *costs)
     return reply.model_copy(update={"warnings": warnings})
 
 
-def _compare_with_builds(context: Context, name: str, confidence: float | None) -> tuple[str, ...]:
-    """Name the active artifacts whose build has no such confidence of the classifier."""
+def _compare_with_builds(context: AppContext, name: str, confidence: float | None) -> tuple[str, ...]:
+    """Return warnings for active artifacts that were built without this confidence."""
     if confidence is None:
         return ()
     profiles = [(one, one.record.summary.get("confidences", {}).get(name)) for one in context.catalog.plans.values()]
@@ -173,11 +175,11 @@ def _refuse_wrong_name(name: str) -> None:
         raise InvalidRequest.from_validation(error, "name") from error
 
 
-async def _look_again(context: Context) -> None:
+async def _look_again(context: AppContext) -> None:
     await asyncio.to_thread(context.seen.refresh_endpoints)
 
 
-def _shown(context: Context, name: str, endpoint: Endpoint) -> ShownEndpoint:
+def _shown(context: AppContext, name: str, endpoint: Endpoint) -> ShownEndpoint:
     return ShownEndpoint(
         name=name,
         endpoint=endpoint,

@@ -1,6 +1,6 @@
 """Entity tags: conditional replacement and deletion (RFC 9110, Section 13.1).
 
-The tag identifies the stored content, not its representation.
+A tag identifies the stored content, not its representation.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import Header
 
-from models.errors import Changed
+from models.errors import PreconditionFailed
 
 IfMatch = Annotated[
     list[str] | None,
@@ -25,25 +25,25 @@ def make_etag(sha256: str) -> str:
     return f'"{sha256}"'
 
 
-def refuse_changed(
+def check_preconditions(
     name: str, if_match: Sequence[str] | None, if_none_match: Sequence[str] | None, sha256: str | None
 ) -> None:
-    """Raise Changed if the stored SHA-256, or None, does not match the headers.
+    """Raise PreconditionFailed if the stored SHA-256 (or None) does not match the headers.
 
-    >>> refuse_changed("rows", [make_etag("e3b0")], None, "e3b0")
-    >>> refuse_changed("rows", [make_etag("e3b0")], None, None)
+    >>> check_preconditions("rows", [make_etag("e3b0")], None, "e3b0")
+    >>> check_preconditions("rows", [make_etag("e3b0")], None, None)
     Traceback (most recent call last):
-    models.errors.Changed: 'rows' not found
+    models.errors.PreconditionFailed: 'rows' not found
     """
     if if_match is not None and sha256 is None:
-        raise Changed(f"{name!r} not found")
+        raise PreconditionFailed(f"{name!r} not found")
     if if_match is not None and sha256 is not None and not _names(if_match, sha256):
-        raise Changed(f"{name!r} has changed; its ETag is {make_etag(sha256)}")
+        raise PreconditionFailed(f"{name!r} has changed; its ETag is {make_etag(sha256)}")
     weakly = [line.replace("W/", "") for line in if_none_match or ()]  # Section 13.1.2
     if sha256 is not None and _names(weakly, sha256):
-        raise Changed(f"{name!r} already exists; its ETag is {make_etag(sha256)}")
+        raise PreconditionFailed(f"{name!r} already exists; its ETag is {make_etag(sha256)}")
 
 
 def _names(lines: Sequence[str], sha256: str) -> bool:
-    """Return whether the tags in a header's lines match a SHA-256."""
+    """Return whether the tags in a header match a SHA-256."""
     return bool({"*", make_etag(sha256)} & {tag.strip() for line in lines for tag in line.split(",")})

@@ -14,24 +14,24 @@ from pydantic import ValidationError
 from app.http.json_bodies import JsonRouter
 from app.recording.row_lines import make_truth_lines
 from app.routes.dependencies import (
-    Context,
+    AppContext,
     InContext,
     PathName,
     Version,
-    body_of,
+    describe_body,
     error_responses,
-    json_only,
-    needs_store,
     read_batch,
+    require_json_body,
+    require_store,
 )
-from app.serving.answers import with_default_limits
 from app.serving.catalog import LoadedArtifact
-from app.store.artifact_hash import ROLLOUTS
-from app.store.feedback import Count
+from app.serving.decision_replies import with_default_limits
+from app.store.artifact_records import ROLLOUTS
+from app.store.feedback import AddedOutcomes
 from app.store.pointers import POINTERS, Id
 from app.store.rollouts import Observations, VersionValue
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest, Trace
-from models.dataset_rows import Row, row_faults, row_qualities
+from models.dataset_rows import Row, find_row_faults, grade_row_answers
 from models.errors import (
     MAX_FAULTS,
     Infeasible,
@@ -48,18 +48,18 @@ from models.feedback import (
     FeedbackReport,
     FeedbackRequest,
     Outcome,
-    ReadDecision,
+    ParsedDecisionId,
     grade_outcome,
-    read_decision_id,
+    parse_decision_id,
 )
-from models.recording import Truth, truth_of
+from models.recording import Truth, truth_from_outcome
 from models.stored_dataset import DatasetInfo
 from solvers import KINDS
 from solvers.base import Plan
-from solvers.change_detection import Blocks
+from solvers.change_detection import OutcomeBlocks
 from solvers.drift import start_from_dataset
 
-router = JsonRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(require_store)])
 PLANS = 4
 """Plans of versions that a request holds at a time."""
 TRUTHS_TIMEOUT_S = 30.0
@@ -70,15 +70,15 @@ KindName = Annotated[str, Path(description="the artifact kind", examples=["casca
 @router.post(
     "",
     summary="Report the actual outcomes of decisions",
-    dependencies=[Depends(json_only)],
+    dependencies=[Depends(require_json_body)],
     responses=error_responses(404, 413, 415, 503, 504),
-    openapi_extra=body_of(FeedbackRequest),
+    openapi_extra=describe_body(FeedbackRequest),
 )
 async def send_feedback(request: Request, context: InContext) -> FeedbackReply:
     """Add outcomes to the version that decided, and return drift alarms.
 
-    All outcomes are added or none. A decision is identified by its id, or by the artifact and the query. Rows are
-    kept for a rebuild.
+    Either all outcomes are added, or none. A decision is identified by its id, or by the artifact and the query. Rows
+    are kept for a rebuild.
     """
     body = await request.body()
     # to the end, however long it waits for its turn: what has been counted must not be told to have run out of time
@@ -104,17 +104,17 @@ def delete_feedback(kind: KindName, name: PathName, context: InContext, version:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the outcomes of one request; looks each version and dataset up once.
+    """Reads the outcomes of one request; each version and dataset is looked up once.
 
-    A plan is loaded only where an outcome gives inputs or names a classifier, and at most ``PLANS`` are held at a time.
+    A plan is loaded only if an outcome has inputs or a classifier. At most ``PLANS`` plans are held at a time.
     """
 
-    context: Context
-    decided: dict[str, ReadDecision] = field(default_factory=dict)
+    context: AppContext
+    decided: dict[str, ParsedDecisionId] = field(default_factory=dict)
     records: dict[ArtifactRef, ArtifactRecord] = field(default_factory=dict)
     lives: dict[ArtifactRef, LoadedArtifact[Plan]] = field(default_factory=dict)
     datasets: dict[str, DatasetInfo] = field(default_factory=dict)
-    counts: dict[ArtifactRef, Count] = field(default_factory=dict)
+    counts: dict[ArtifactRef, AddedOutcomes] = field(default_factory=dict)
     seeded: set[ArtifactRef] = field(default_factory=set)
     accuracies: dict[Id, list[VersionValue]] = field(default_factory=dict)
     """Observations for rollouts, in the order of the outcomes: only of versions that were drawn at random."""
@@ -122,13 +122,13 @@ class _Reader:
     truths: dict[Id, list[Truth]] = field(default_factory=dict)
 
     def add(self, outcome: Outcome) -> None:
-        """Count one outcome; raises InvalidRequest for its faults, by field."""
-        ref, digits, estimates, is_drawn = self._find_decision(outcome)
+        """Count one outcome; raises InvalidRequest with the field of each fault."""
+        ref, digits, estimates, is_randomized = self._find_decision(outcome)
         record = self._record(ref)
         if not record.sha256.startswith(digits):
             message = f"version {ref.version} of {ref.kind} {ref.name!r} is not the artifact that made this decision"
             raise UnknownVersion(message)
-        truth = truth_of(outcome)
+        truth = truth_from_outcome(outcome)
         if truth is not None:
             self.truths.setdefault((ref.kind, ref.name), []).append(truth)
         outcome = grade_outcome(outcome, record.losses)
@@ -137,12 +137,12 @@ class _Reader:
         if outcome.classifier is not None:
             _refuse_unknown(outcome.classifier, self._live(ref))
         qualities = {} if outcome.row is None else self._qualities(record, outcome.row, outcome.embedding)
-        count = self.counts.setdefault(ref, Count(KINDS[ref.kind].judged_on(record.summary)))
+        count = self.counts.setdefault(ref, AddedOutcomes(KINDS[ref.kind].count_evidence_rows(record.summary)))
         if qualities and ref not in self.seeded:
             count.seeds = self._seeds(record)
             self.seeded.add(ref)
         count.add(outcome, estimates, qualities)
-        if is_drawn:
+        if is_randomized:
             self._observe(ref, outcome)
 
     def _observe(self, ref: ArtifactRef, outcome: Outcome) -> None:
@@ -152,22 +152,22 @@ class _Reader:
 
     @property
     def observed(self) -> dict[Id, Observations]:
-        """What the outcomes contribute to rollouts, by artifact."""
+        """Observations for rollouts, by artifact."""
         return {
             one: Observations(accuracies=self.accuracies.get(one, ()), feedback_costs=self.costs.get(one, ()))
             for one in {*self.accuracies, *self.costs}
         }
 
     def _qualities(self, record: ArtifactRecord, row: Row, embedding: Sequence[float] | None) -> dict[str, float]:
-        """Check a row, and return the quality of each classifier's answer, if it has answers."""
+        """Validate a row; return the quality of each classifier's answer, if it has answers."""
         info = self._dataset(record)
-        faults = row_faults(info, row, embedding)
+        faults = find_row_faults(info, row, embedding)
         if faults:
             raise InvalidRequest.from_faults(*faults)
-        return row_qualities(info.spec, row, record.losses)
+        return grade_row_answers(info.spec, row, record.losses)
 
-    def _seeds(self, record: ArtifactRecord) -> dict[str, Blocks]:
-        """Return the initial streams of the classifiers, from the dataset; empty if the streams exist."""
+    def _seeds(self, record: ArtifactRecord) -> dict[str, OutcomeBlocks]:
+        """Return the classifiers' initial streams, from the dataset; empty if streams exist."""
         if self.context.repos.feedback.has_classifier_streams(record.ref):
             return {}
         dataset = self.context.repos.datasets.load(self._dataset(record))
@@ -176,7 +176,10 @@ class _Reader:
         return {f"classifiers.{one.name}": start_from_dataset(mean, calls) for one, mean, calls in each}
 
     def _find_decision(self, outcome: Outcome) -> tuple[ArtifactRef, str, Estimates | None, bool]:
-        """Return what an outcome's id contains, whose estimates are None without an id; equal ids are read once."""
+        """Return the contents of an outcome's decision id; equal ids are decoded once.
+
+        Without an id, the estimates are None.
+        """
         if outcome.decision is None:
             assert outcome.artifact is not None
             return outcome.artifact, "", None, False
@@ -186,7 +189,7 @@ class _Reader:
 
     def _record(self, ref: ArtifactRef) -> ArtifactRecord:
         if ref not in self.records:
-            self.records[ref] = self.context.catalog.record_at(ref.kind, ref.name, ref.version)
+            self.records[ref] = self.context.catalog.get_version_record(ref.kind, ref.name, ref.version)
         return self.records[ref]
 
     def _live(self, ref: ArtifactRef) -> LoadedArtifact[Plan]:
@@ -209,8 +212,8 @@ class _Reader:
         return self.datasets[name]
 
 
-def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
-    """Read outcomes and count them; off the event loop, for it takes its time, and in the bounded pool."""
+def _give(context: AppContext, body: bytes, started: float) -> FeedbackReply:
+    """Read and count outcomes, in the bounded thread pool because this is slow."""
     outcomes = read_batch(context, FeedbackRequest, body, "outcomes", MAX_OUTCOMES).items
     reader, faults, limit = _Reader(context), list[Fault](), context.settings.solve_timeout_s
     for place, outcome in enumerate(outcomes):
@@ -241,13 +244,13 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     return FeedbackReply(
         accepted=len(outcomes),
         rows=sum(len(count.rows) for count in reader.counts.values()),
-        drift={ref.spelt: quantities for ref, quantities in drifts.items()},
-        alarms={ref.spelt: raised for ref, raised in alarms.items() if raised},
+        drift={ref.full_name: quantities for ref, quantities in drifts.items()},
+        alarms={ref.full_name: raised for ref, raised in alarms.items() if raised},
     )
 
 
-def _add_truths(context: Context, truths: Mapping[Id, Sequence[Truth]]) -> None:
-    """Add the truths of items to the recordings of their artifacts, and wait until they are on disk."""
+def _add_truths(context: AppContext, truths: Mapping[Id, Sequence[Truth]]) -> None:
+    """Add truths to the recordings of their artifacts, and wait until they are on disk."""
     waiting = [
         context.recorder.writer.append_lines(recording, "truths", make_truth_lines(truths[artifact]))
         for recording in context.seen.recordings
@@ -259,22 +262,22 @@ def _add_truths(context: Context, truths: Mapping[Id, Sequence[Truth]]) -> None:
 
 
 def _refuse_unknown(classifier: str, loaded: LoadedArtifact[Plan]) -> None:
-    known = loaded.kind.answering_names(loaded.plan)
+    known = loaded.kind.list_answering_names(loaded.plan)
     if classifier not in known:
         there = f"there are {', '.join(known)}" if known else f"a decision of a {loaded.ref.kind} names none"
         raise InvalidRequest.from_faults(Fault(("classifier",), f"{classifier!r} not found; {there}"))
 
 
-def _read_id(decision: str) -> ReadDecision:
+def _read_id(decision: str) -> ParsedDecisionId:
     try:
-        return read_decision_id(decision)
+        return parse_decision_id(decision)
     except (InvalidRequest, ValidationError) as error:
         message = "must be the decision field of a reply"
         raise InvalidRequest.from_faults(Fault(("decision",), message)) from error
 
 
 def _estimated_again(loaded: LoadedArtifact[Plan], inputs: dict[str, Any]) -> Estimates:
-    """Decide again as it was decided then: the same version gives the same answer to the same inputs."""
+    """Repeat a decision: the same version decides equally on the same inputs."""
     try:
         query = with_default_limits(loaded, loaded.kind.query.model_validate_json(json.dumps(inputs)))
         return loaded.kind.estimate_outcome(loaded.plan, loaded.record.summary, query, loaded.plan.decide(query))

@@ -1,4 +1,4 @@
-"""Multipart forms, whose files are in temporary files while they are checked."""
+"""Multipart forms; their files are temporary while they are checked."""
 
 import errno
 import os
@@ -20,14 +20,14 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 async def read_form(request: Request, parts: int, part_bytes: int) -> FormData:
-    """Parse a form, with limits on the parts and their bytes; raises InvalidRequest."""
+    """Parse a form within limits on its parts and bytes; raises InvalidRequest."""
     try:
         return await request.form(max_files=parts, max_fields=parts, max_part_size=part_bytes)
     except MultiPartException as error:
         raise InvalidRequest.from_faults(Fault(("body",), error.message)) from error
 
 
-def refuse_other_sites(request: Request, settings: Settings) -> None:
+def check_same_site(request: Request, settings: Settings) -> None:
     """Raise UnsupportedMediaType for a form from another site (CSRF protection).
 
     Browsers send such forms without a preflight request.
@@ -41,8 +41,8 @@ def refuse_other_sites(request: Request, settings: Settings) -> None:
 
 
 @contextmanager
-def room_on_disk() -> Iterator[None]:
-    """Raise an error if the disk for temporary files is full."""
+def require_disk_space() -> Iterator[None]:
+    """Raise an error if the disk of temporary files is full."""
     try:
         yield
     except OSError as error:
@@ -61,7 +61,7 @@ def read_bytes_part(form: FormData, part: str) -> bytes:
 
 
 def read_file_part(form: FormData, part: str) -> UploadFile:
-    """Return the file of a part; raises InvalidRequest if it is missing or no file."""
+    """Return the file of a part; raises InvalidRequest if it is missing or not a file."""
     value = form.get(part)
     if not isinstance(value, UploadFile):
         raise InvalidRequest.from_faults(Fault((part,), "is missing" if value is None else "must be sent as a file"))
@@ -69,7 +69,7 @@ def read_file_part(form: FormData, part: str) -> UploadFile:
 
 
 def copy_part(upload: UploadFile, path: Path) -> Path:
-    """Copy a received file to a path that another process can open; the kernel copies it."""
+    """Copy a received file, in the kernel, to a path that another process can open."""
     source, length = upload.file.fileno(), upload.size or 0  # the first moves it from memory to disk
     upload.file.flush()
     with path.open("wb") as out:

@@ -24,7 +24,7 @@ class Liveness(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether decisions can be made, and current problems."""
+    """Whether the server can make decisions, and current problems."""
 
     status: Literal["ready", "loading", "leaving"] = Field(
         description="loading: until the artifacts are read from the store; leaving: after SIGTERM"
@@ -70,7 +70,7 @@ async def check_readiness(context: InContext, response: Response) -> Readiness:
         problems.append(f"{lacking}; {_MEANWHILE}")
     if not catalog.store_up:
         meanwhile = _MEANWHILE if catalog.loaded else "no artifact can be loaded until then"
-        problems.append(f"{catalog.away or 'the store has not been reached yet'}; {meanwhile}")
+        problems.append(f"{catalog.store_error or 'the store has not been reached yet'}; {meanwhile}")
     elif context.seen.refusal is not None:
         problems.append(f"{context.seen.refusal}; {_MEANWHILE}")
     elif not context.seen.workers:

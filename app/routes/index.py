@@ -5,13 +5,21 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, Version, error_responses, path_name, plan_of, query_field, run_in_solver
+from app.routes.dependencies import (
+    InContext,
+    Version,
+    error_responses,
+    get_loaded_artifact,
+    path_name,
+    query_field,
+    run_in_solver,
+)
 from app.routes.kind_routes import KindRoutes
 from app.routes.query_parameters import from_parameters
-from app.serving.answers import encode
+from app.serving.decision_replies import encode_decision_reply
 from models.index import CurvesQuery, CurvesReply, IndexCurveQuery, SkylineReply
 from solvers import index
-from solvers.index import draw_curves
+from solvers.index import sample_cost_curves
 
 router = JsonRouter()
 IndexName = Annotated[str, path_name(index.kind.example)]
@@ -32,8 +40,8 @@ Sizes = Annotated[
 async def show_skyline(
     name: IndexName, context: InContext, size: Sizes = None, version: Version = None
 ) -> SkylineReply:
-    """List the undominated feature sets at a size, cheapest first."""
-    loaded = await plan_of(context, index.kind, name, version)
+    """List the non-dominated feature sets at a size, cheapest first."""
+    loaded = await get_loaded_artifact(context, index.kind, name, version)
     asked = from_parameters(IndexCurveQuery, {"size": size}).size
     items = await run_in_solver(context, loaded.plan.list_skyline, asked)
     return SkylineReply(size=asked, items=items, unit=loaded.record.unit, artifact=loaded.ref)
@@ -56,14 +64,14 @@ async def show_winners(
 ) -> Response:
     """Return the best feature set by size and budget, and the cost curves of sets.
 
-    The best set is that of the method poly-dom. The reply has the crossings of the curves, too. Sizes must be single
-    numbers. If costs do not depend on the size, each set has one cost, and each budget one best set.
+    The best set is that of the method poly-dom. The reply also has the crossings of the curves. Sizes must be single
+    numbers. If costs do not depend on size, each set has one cost, and each budget has one best set.
     """
-    loaded = await plan_of(context, index.kind, name, version)
+    loaded = await get_loaded_artifact(context, index.kind, name, version)
     query = CurvesQuery(low=low, high=high, points=points, budgets=budgets)
-    drawing = await run_in_solver(context, draw_curves, loaded.plan, query)
+    drawing = await run_in_solver(context, sample_cost_curves, loaded.plan, query)
     reply = CurvesReply(**dict(drawing), unit=loaded.record.unit, artifact=loaded.ref)
-    return Response(encode(reply, loaded), media_type="application/json")
+    return Response(encode_decision_reply(reply, loaded), media_type="application/json")
 
 
 routes = KindRoutes(router)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
-from app.serving.answers import LookUp
+from app.serving.decision_replies import FastDecisionRoute
 from models import Value
 
 
@@ -14,13 +14,13 @@ class KindRoutes:
 
     Attributes:
         router: the regular routes.
-        look_ups: routes that the fast router answers.
-        bodies: types of request bodies that routes parse themselves, in a thread.
+        fast_routes: routes that the fast router answers.
+        bodies: types of request bodies that the routes parse themselves, in a thread.
         collection: the name of the kind's artifacts in paths, such as ``cascades``.
     """
 
     router: APIRouter
-    look_ups: tuple[LookUp, ...] = ()
+    fast_routes: tuple[FastDecisionRoute, ...] = ()
     bodies: tuple[type[Value], ...] = ()
     collection: str = ""
     operations: tuple[str, ...] = ()

@@ -12,27 +12,27 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
 from app.http.assignment_requests import binary_schema
-from app.http.conditional import is_known, make_decision_etag
-from app.http.json_bodies import JsonRouter, accepted_type, refuse_other_types
-from app.http.problems import problem_of
+from app.http.conditional_requests import make_decision_etag, matches_etag
+from app.http.json_bodies import JsonRouter, negotiate_media_type, require_media_type
+from app.http.problem_details import make_error_problem
 from app.routes.dependencies import (
-    Context,
+    AppContext,
     InContext,
     Version,
-    deciding_plan_of,
     error_responses,
+    get_deciding_artifact,
+    get_loaded_artifact,
     path_name,
-    plan_of,
     read_batch,
     run_in_solver,
 )
 from app.routes.kind_routes import KindRoutes
-from app.routes.query_parameters import from_parameters, needs_body, parameters_of
-from app.serving.answers import LookUp, count_decision, decide_to_json
+from app.routes.query_parameters import from_parameters, make_query_parameters, needs_body
 from app.serving.catalog import LoadedArtifact
-from app.serving.curve import curve_of
-from app.serving.evaluation import evaluate_in_batches, summary_of
-from app.serving.rollouts import item_of
+from app.serving.curve import make_curve_reply
+from app.serving.decision_replies import FastDecisionRoute, decide_to_json, measure_decision
+from app.serving.evaluation import evaluate_in_batches, summarize_evaluation
+from app.serving.rollouts import get_item_id
 from app.store.evaluation_tables import TRUTH, WRITERS, read_array, read_parquet
 from app.store.table_types import JSON, NDJSON, NPY, PARQUET, PARQUET_TYPES
 from models import Fault, InvalidRequest, Value
@@ -55,12 +55,12 @@ def make_kind_routes(kind: AnyKind) -> KindRoutes:
     """Return the routes of a kind, including those of ``app/routes/<kind>.py``."""
     router = JsonRouter(prefix=f"/v1/{kind.plural}", tags=[kind.name])
     own = _own_routes(kind.name)
-    look_ups: list[LookUp] = []
-    if not any(look_up.suffix == "/decision" for look_up in own.look_ups):
-        look_ups.append(LookUp(kind.name, f"/v1/{kind.plural}/", "/decision", kind.query, "POST"))
+    fast_routes: list[FastDecisionRoute] = []
+    if not any(look_up.suffix == "/decision" for look_up in own.fast_routes):
+        fast_routes.append(FastDecisionRoute(kind.name, f"/v1/{kind.plural}/", "/decision", kind.query, "POST"))
         _add_decision(router, kind)
         if not needs_body(kind.query):
-            look_ups.append(LookUp(kind.name, f"/v1/{kind.plural}/", "/decision", kind.query))
+            fast_routes.append(FastDecisionRoute(kind.name, f"/v1/{kind.plural}/", "/decision", kind.query))
             _add_decision_by_get(router, kind)
     _add_evaluation(router, kind)
     _add_curve(router, kind)
@@ -68,7 +68,7 @@ def make_kind_routes(kind: AnyKind) -> KindRoutes:
     further = (route.path.rpartition("/")[2] for route in own.router.routes if isinstance(route, APIRoute))
     return KindRoutes(
         router,
-        (*look_ups, *own.look_ups),
+        (*fast_routes, *own.fast_routes),
         (kind.evaluation, *own.bodies),
         kind.plural,
         tuple(sorted({"curve", "decision", "evaluate", "runs", *further})),
@@ -76,7 +76,7 @@ def make_kind_routes(kind: AnyKind) -> KindRoutes:
 
 
 def _own_routes(name: str) -> KindRoutes:
-    """Return ``routes`` of ``app/routes/<kind>.py``; without such a module, no routes."""
+    """Return ``routes`` of ``app/routes/<kind>.py``; empty without such a module."""
     module = f"app.routes.{name}"
     if find_spec(module) is None:
         return KindRoutes(APIRouter())
@@ -84,16 +84,17 @@ def _own_routes(name: str) -> KindRoutes:
     return routes
 
 
-def models_of(context: Context) -> ModelRunner:
+def make_model_runner(context: AppContext) -> ModelRunner:
     """Return the runner of fitted models, which uses a separate process."""
     return ModelRunner(context.settings.allowed_modules(), context.sandbox)
 
 
 def _add_decision(router: APIRouter, kind: AnyKind) -> None:
     async def decision(name: Any, request: Any, context: Any, version: Any) -> Response:
-        """Decide what to do now with an item, by limits and by what is known of it.
+        """Decide the next step for an item, given limits and the item's known values.
 
-        Nothing is remembered between calls: send all that is known, each time. 409 if nothing keeps the limits.
+        The server keeps no state between calls, so send all known values each time. The reply is 409 if no decision
+        keeps the limits.
         """
         return await _decided(kind, name, request, context, version)
 
@@ -117,13 +118,13 @@ def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
         reply = await _decided(kind, name, from_parameters(kind.query, given), context, version)
         etag = make_decision_etag(bytes(reply.body))
         headers = {"ETag": etag.decode()}
-        if is_known(etag, request.scope["headers"]):
+        if matches_etag(etag, request.scope["headers"]):
             return Response(status_code=304, headers=headers)
         reply.headers.update(headers)
         return reply
 
     fixed = [_fixed("version", Version, None), _fixed("request", Request)]
-    _declare(kind, decision, [*parameters_of(kind.query), *fixed])
+    _declare(kind, decision, [*make_query_parameters(kind.query), *fixed])
     router.get(
         "/{name}/decision",
         summary="Decide on an item, by query parameters",
@@ -136,15 +137,15 @@ def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
     )(decision)
 
 
-async def _decided(kind: AnyKind, name: str, query: Value, context: Context, version: int | None) -> Response:
-    loaded = await deciding_plan_of(context, kind, name, version, item_of(query))
+async def _decided(kind: AnyKind, name: str, query: Value, context: AppContext, version: int | None) -> Response:
+    loaded = await get_deciding_artifact(context, kind, name, version, get_item_id(query))
     failing = context.caller.open_circuits()
-    with count_decision(loaded, context.metrics):
-        if kind.decides_quickly(loaded.plan, query):
+    with measure_decision(loaded, context.metrics):
+        if kind.is_fast_decision(loaded.plan, query):
             body = decide_to_json(loaded, query, failing)
         else:
-            body = await run_in_solver(context, decide_to_json, loaded, query, failing, models_of(context))
-    context.rollouts.compare_versions(loaded, query, models_of(context))
+            body = await run_in_solver(context, decide_to_json, loaded, query, failing, make_model_runner(context))
+    context.rollouts.compare_versions(loaded, query, make_model_runner(context))
     return Response(body, media_type=JSON)
 
 
@@ -152,21 +153,22 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
     async def evaluate(
         name: Any, request: Request, context: Any, version: Any, truth_column: str, **given: Any
     ) -> Response:
-        """Send complete items through the artifact: label, probabilities, cost, path, accepted or rejected, per item.
+        """Evaluate complete items: label, probabilities, cost, path, and acceptance of each item.
 
-        As JSON, or as a table (Parquet, or a .npy array of numbers) with the limits as query parameters. The reply is
-        JSON with a summary; with `Accept: application/x-ndjson` a line per item, streamed; with
-        `application/vnd.apache.parquet` or `application/x-npy` a table. Where the truth is sent the accuracy is
-        reported, with its interval. Compare it with the curve on rows that the artifact has never seen.
+        Send items as JSON, or as a table (Parquet, or a .npy array of numbers) with the limits as query parameters. The
+        reply is JSON with a summary. With `Accept: application/x-ndjson`, one line per item is streamed. With
+        `application/vnd.apache.parquet` or `application/x-npy`, the reply is a table. If items have a truth, the reply
+        has the accuracy with its interval. On rows that the artifact has not been trained on, compare it with the
+        curve.
         """
-        sent = refuse_other_types(request, JSON, NPY, *PARQUET_TYPES)
+        sent = require_media_type(request, JSON, NPY, *PARQUET_TYPES)
         body = await request.body()
-        loaded = await plan_of(context, kind, name, version)
-        with count_decision(loaded, context.metrics):
+        loaded = await get_loaded_artifact(context, kind, name, version)
+        with measure_decision(loaded, context.metrics):
             limits, items = await run_in_solver(context, _read, context, loaded, sent, body, given, truth_column)
-            pieces = evaluate_in_batches(loaded, limits, items, models_of(context))
+            pieces = evaluate_in_batches(loaded, limits, items, make_model_runner(context))
             first = await run_in_solver(context, next, pieces)
-            accepted = accepted_type(request, NDJSON, *WRITERS)
+            accepted = negotiate_media_type(request, NDJSON, *WRITERS)
             if accepted == NDJSON:
                 return StreamingResponse(_lines(request, first, pieces), media_type=NDJSON)
             found = first
@@ -175,7 +177,7 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
         written = await run_in_solver(context, _written, loaded, found, items.ignored, accepted)
         return Response(written, media_type=accepted)
 
-    limits = parameters_of(kind.limits, TABLE_ONLY)
+    limits = make_query_parameters(kind.limits, TABLE_ONLY)
     truth = Parameter("truth_column", Parameter.KEYWORD_ONLY, default=TRUTH, annotation=TruthColumn)
     _declare(kind, evaluate, [_fixed("request", Request), *limits, truth, _fixed("version", Version, None)])
     router.post(
@@ -194,7 +196,7 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
 
 
 def _body_of(kind: AnyKind) -> dict[str, Any]:
-    """Describe what items may come as."""
+    """Return the OpenAPI description of the supported formats of items."""
     return {
         "required": True,
         "content": {
@@ -217,9 +219,9 @@ def _body_of(kind: AnyKind) -> dict[str, Any]:
 
 
 def _read(
-    context: Context, loaded: LoadedArtifact[Plan], sent: str, body: bytes, given: dict[str, Any], truth: str
+    context: AppContext, loaded: LoadedArtifact[Plan], sent: str, body: bytes, given: dict[str, Any], truth: str
 ) -> tuple[Value, CompleteItems]:
-    """Read limits and items; off the event loop."""
+    """Read limits and items; runs off the event loop."""
     kind, columns = loaded.kind, loaded.kind.item_columns(loaded.plan)
     most = context.settings.max_batch
     if sent == JSON:
@@ -244,18 +246,26 @@ def _written(
 ) -> bytes:
     if accepted in WRITERS:
         return WRITERS[accepted](items)
-    reply = {"items": items, "summary": summary_of(items, ignored), "unit": loaded.record.unit, "artifact": loaded.ref}
+    reply = {
+        "items": items,
+        "summary": summarize_evaluation(items, ignored),
+        "unit": loaded.record.unit,
+        "artifact": loaded.ref,
+    }
     return orjson.dumps(reply, default=vars)
 
 
 def _lines(request: Request, first: list[EvaluatedItem], pieces: Iterator[list[EvaluatedItem]]) -> Iterator[bytes]:
-    """Yield a line per item; a refusal of a later item ends the stream with a line ``{"problem": …}``."""
+    """Yield one line per item.
+
+    An error of a later item ends the stream with a line ``{"problem": …}``.
+    """
     yield _as_lines(first)
     try:
         for piece in pieces:
             yield _as_lines(piece)
     except ParsimonyError as error:
-        problem = problem_of(error, request.scope["state"]["request_id"])
+        problem = make_error_problem(error, request.scope["state"]["request_id"])
         yield orjson.dumps({"problem": orjson.Fragment(bytes(problem.body))}, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -266,11 +276,11 @@ def _as_lines(items: list[EvaluatedItem]) -> bytes:
 def _add_curve(router: APIRouter, kind: AnyKind) -> None:
     async def curve(name: Any, context: Any, version: Any, **given: Any) -> Response:
         """Show accuracy against cost: the operating points with intervals, the baselines, and the default point."""
-        loaded = await plan_of(context, kind, name, version)
-        reply = await run_in_solver(context, curve_of, loaded, from_parameters(kind.curve_query, given))
+        loaded = await get_loaded_artifact(context, kind, name, version)
+        reply = await run_in_solver(context, make_curve_reply, loaded, from_parameters(kind.curve_query, given))
         return Response(orjson.dumps(vars(reply), default=_without_none), media_type=JSON)
 
-    _declare(kind, curve, [*parameters_of(kind.curve_query), _fixed("version", Version, None)])
+    _declare(kind, curve, [*make_query_parameters(kind.curve_query), _fixed("version", Version, None)])
     router.get(
         "/{name}/curve",
         summary="Show accuracy against cost",
@@ -281,7 +291,7 @@ def _add_curve(router: APIRouter, kind: AnyKind) -> None:
 
 
 def _without_none(value: Value) -> dict[str, Any]:
-    """Return the fields of a value; of what is expected, those that are known."""
+    """Return the fields of a value; unknown expectations are omitted."""
     fields = vars(value)
     return (
         {name: one for name, one in fields.items() if one is not None} if isinstance(value, ExpectedOutcome) else fields
@@ -293,7 +303,7 @@ def _fixed(name: str, annotation: Any, default: Any = Parameter.empty) -> Parame
 
 
 def _declare(kind: AnyKind, route: Callable[..., Any], parameters: list[Parameter]) -> None:
-    """Set a route's parameters for FastAPI: those of its kind, and ``name`` and ``context``."""
+    """Set a route's parameters for FastAPI: the kind's, ``name``, and ``context``."""
     name = _fixed("name", Annotated[str, path_name(kind.example)])
     every = [name, _fixed("context", InContext), *parameters]
     route.__signature__ = signature(route).replace(parameters=every)  # type: ignore[attr-defined]

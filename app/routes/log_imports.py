@@ -13,25 +13,26 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import FormData
 
 from app.http.json_bodies import JsonRouter
-from app.importing.kept_embeddings import KeptEmbeddings
-from app.importing.prompt_embeddings import embed_prompts, find_embedder, forget_prompts
+from app.importing.embedding_cache import EmbeddingCache
+from app.importing.prompt_embeddings import embed_prompts, evict_prompts, find_embedder
 from app.importing.stored_imports import LogUpload, read_log, store_log
-from app.processes.clock import current_time
+from app.processes.clock import current_timestamp
 from app.routes.dataset_uploads import receive_form, reply_stored
-from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store
-from app.routes.entity_tags import IfMatch, IfNoneMatch, refuse_changed
+from app.routes.dependencies import AppContext, InContext, PathName, error_responses, require_store
+from app.routes.entity_tags import IfMatch, IfNoneMatch, check_preconditions
 from app.routes.forms import copy_part, read_bytes_part, read_file_part
-from app.routes.runs import run_dependencies_of
-from app.running.caller import Caller
+from app.routes.runs import get_run_dependencies
+from app.running.endpoint_caller import EndpointCaller
 from app.store import codec
 from app.store.uploads import run_in_reader
 from models import InvalidRequest
+from models.conversation import split_prompts
 from models.errors import UnknownDataset
 from models.log_import import ImportedDataset, ImportOptions
 from models.prices import Prices
 from models.word_embedding import WORDS
 
-router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(require_store)])
 _PARTS = ("log", "feedback", "prices", "options")
 _PRICES: TypeAdapter[dict[str, Prices]] = TypeAdapter(dict[str, Prices])
 _BODY: dict[str, Any] = {
@@ -87,25 +88,28 @@ _BODY: dict[str, Any] = {
 async def put_calls(
     name: PathName, request: Request, context: InContext, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
 ) -> JSONResponse:
-    """Turn a log of model calls into a trace, and store it as a dataset.
+    """Convert a log of model calls to a trace, and store it as a dataset.
 
     The trace has one row per prompt, and empty cells for models that were not called. The format of the log is
-    recognized. Prompts are embedded by the built-in embedder, or by a registered one, and not stored.
+    recognized. Prompts are embedded by the built-in embedder or by a registered one; they are not stored.
     """
-    allow = partial(refuse_changed, name, if_match, if_none_match)
-    work = partial(_store, context, name, allow, run_dependencies_of(context).caller, asyncio.get_running_loop())
+    allow = partial(check_preconditions, name, if_match, if_none_match)
+    work = partial(_store, context, name, allow, get_run_dependencies(context).caller, asyncio.get_running_loop())
     return reply_stored(await receive_form(request, "a log", _PARTS, work))
 
 
 def _store(
-    context: Context,
+    context: AppContext,
     name: str,
     allow: Callable[[str | None], None],
-    caller: Caller,
+    caller: EndpointCaller,
     loop: asyncio.AbstractEventLoop,
     form: FormData,
 ) -> ImportedDataset:
-    """Import the parts of the form, which are on disk, in other processes; the event loop embeds the prompts."""
+    """Import the form's parts, which are on disk, in other processes.
+
+    The event loop embeds the prompts.
+    """
     sandbox, max_bytes = context.upload_sandbox, context.settings.max_body_bytes
     options: ImportOptions = _parse(form, "options", ImportOptions.model_validate_json, ImportOptions())
     prices: Mapping[str, Prices] = _parse(form, "prices", _PRICES.validate_json, {})
@@ -117,30 +121,33 @@ def _store(
         if "feedback" in form:
             feedback = copy_part(read_file_part(form, "feedback"), Path(folder) / "feedback")
         read = run_in_reader(sandbox, read_log, LogUpload(log, feedback, prices, options, max_bytes))
-        kept = KeptEmbeddings(context.settings.data_dir / "import-embeddings.sqlite")
+        kept = EmbeddingCache(context.settings.data_dir / "import-embeddings.sqlite")
+        parts = split_prompts(read.prompts, options.conversation)
         cost, vectors = None, None
         if name_of_embedder is not None and embedder is not None:
             allow(_stored_sha256(context, name))  # before embeddings are paid
-            embedding = embed_prompts(name_of_embedder, embedder, read.prompts, kept, caller)
+            embedding = embed_prompts(name_of_embedder, embedder, parts.texts, kept, caller)
             made, cost = asyncio.run_coroutine_threadsafe(embedding, loop).result()
-            vectors = codec.array_to_bytes(made)
-        work = partial(store_log, read, vectors, context.repos.store.url, name, current_time(), allow, max_bytes)
+            averaged = parts.average_vectors(made)
+            vectors = codec.array_to_bytes(averaged)
+        work = partial(store_log, read, vectors, context.repos.store.url, name, current_timestamp(), allow, max_bytes)
         info, replaced = run_in_reader(sandbox, work)
         if embedder is not None:
-            forget_prompts(embedder, read.prompts, kept)
+            evict_prompts(embedder, parts.texts, kept)
     return ImportedDataset(
         **dict(info),
         replaced=replaced,
         records=read.report.records,
         calls=read.report.calls,
         unused=dict(read.report.unused),
+        shortened_calls=read.report.shortened_calls,
         models=read.models,
         coverage=read.coverage,
         embedding_cost=cost,
     )
 
 
-def _stored_sha256(context: Context, name: str) -> str | None:
+def _stored_sha256(context: AppContext, name: str) -> str | None:
     """Return the SHA-256 of a stored dataset; None if there is none."""
     try:
         return context.repos.datasets.get_info(name).sha256
@@ -149,7 +156,7 @@ def _stored_sha256(context: Context, name: str) -> str | None:
 
 
 def _parse(form: FormData, part: str, parse: Callable[[bytes], Any], default: Any) -> Any:
-    """Parse an optional part of JSON."""
+    """Parse an optional JSON part."""
     if part not in form:
         return default
     try:

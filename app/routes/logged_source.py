@@ -6,9 +6,9 @@ from typing import Annotated
 from fastapi import Query
 
 from app.importing.frozen_recordings import load_by_name
-from app.routes.dependencies import Context
+from app.routes.dependencies import AppContext
 from app.serving.catalog import LoadedArtifact
-from app.serving.logged_rows import load_logged_rows, refuse_learned_rows
+from app.serving.logged_rows import load_logged_rows, require_unseen_rows
 from app.store import codec
 from models import Dataset, Trace
 from models.base import NAME_PATTERN
@@ -41,13 +41,13 @@ Until = Annotated[
 
 
 def load_rows(
-    context: Context, name: str, times: TimeRange, versions: Sequence[LoadedArtifact[Plan]]
+    context: AppContext, name: str, times: TimeRange, versions: Sequence[LoadedArtifact[Plan]]
 ) -> tuple[str | EvaluatedRecording, Dataset]:
-    """Return rows that none of the versions learned from, with the dataset's name or the recording.
+    """Return rows that no version was built from, with the source they are from.
 
     Raises:
         UnknownDataset, UnknownRecording: neither a dataset nor a recording has this name.
-        InvalidRequest: a version was built from these rows, or no row can be used.
+        InvalidRequest: a version was built from these rows, or no row is usable.
     """
     unknown = None
     if times == TimeRange():
@@ -61,5 +61,5 @@ def load_rows(
         if unknown is None:
             raise
         raise UnknownDataset(f"{unknown}; no recording has this name either") from unknown
-    refuse_learned_rows(found.sha256, f"recording {name!r}", *versions)
+    require_unseen_rows(found.sha256, f"recording {name!r}", *versions)
     return EvaluatedRecording(name=name, **dict(found.used)), codec.decode(found.data, Trace, is_verified=True)

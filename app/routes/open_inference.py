@@ -10,11 +10,10 @@ import orjson
 from fastapi import Depends, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from app.http.foreign_errors import InferenceErrorReply
-from app.http.json_bodies import JsonRouter, decode_json, refuse_other_types, validate_body
-from app.routes.dependencies import Context, InContext, body_of, foreign_error_responses, plan_of
-from app.routes.runs import cancel_on_disconnect, run_dependencies_of
-from app.running.divided_runs import run_divided
+from app.http.json_bodies import JsonRouter, decode_json, require_media_type, validate_body
+from app.http.protocol_errors import InferenceErrorReply
+from app.routes.dependencies import AppContext, InContext, describe_body, describe_protocol_errors, get_loaded_artifact
+from app.routes.runs import cancel_on_disconnect, get_run_dependencies
 from app.running.protocols.binary_tensors import (
     EXTENSION,
     LENGTH_HEADER,
@@ -23,11 +22,12 @@ from app.running.protocols.binary_tensors import (
     split_message,
 )
 from app.running.protocols.open_inference import flatten
+from app.running.request_templates import TemplateMismatch
+from app.running.rollout_runs import run_with_rollout
 from app.running.runs import CompletedItem, FailedItem
-from app.running.templates import WrongShape
 from app.serving.catalog import LoadedArtifact
 from models import Fault, InvalidRequest
-from models.base import LIMITS, refuse_infinite
+from models.base import LIMITS, require_finite
 from models.errors import UnknownArtifact
 from models.run import MAX_ITEMS, RunItem, RunLimits
 from solvers import KINDS
@@ -48,7 +48,7 @@ class Tensor(BaseModel):
         description="shape; the first dimension is the number of items", examples=[[1, 3]]
     )
     datatype: str = Field(description="data type of the elements", examples=["FP64"])
-    data: Annotated[list[JsonValue], AfterValidator(refuse_infinite)] = Field(
+    data: Annotated[list[JsonValue], AfterValidator(require_finite)] = Field(
         default=[], description="elements, row by row, nested or flat", examples=[[0.0, 1.0, 2.0]]
     )
     parameters: dict[str, JsonValue] = Field(
@@ -129,35 +129,37 @@ class ServerMetadata(BaseModel):
 
 
 async def _no_form(request: Request) -> None:
-    """Refuse what a page of another site could send unasked: clients of the protocol may state no type, which such a
-    page can, too, but then the browser sends its origin."""
+    """Reject requests that a page of another site could send without a preflight.
+
+    Clients of the protocol may omit the media type. Such a page can do so, too, but then the browser sends its origin.
+    """
     if "content-type" in request.headers or "origin" in request.headers:
-        refuse_other_types(request, "application/json", "application/octet-stream")
+        require_media_type(request, "application/json", "application/octet-stream")
 
 
-@router.get("", summary="Show the server's metadata", responses=foreign_error_responses(InferenceErrorReply))
+@router.get("", summary="Show the server's metadata", responses=describe_protocol_errors(InferenceErrorReply))
 async def server_metadata() -> ServerMetadata:
     """Return the server's metadata."""
     return ServerMetadata(version=version_of("parsimony-server"))
 
 
-@router.get("/health/live", summary="Check liveness", responses=foreign_error_responses(InferenceErrorReply))
+@router.get("/health/live", summary="Check liveness", responses=describe_protocol_errors(InferenceErrorReply))
 async def check_liveness() -> dict[str, bool]:
     """Return 200 while the process is running."""
     return {"live": True}
 
 
-@router.get("/health/ready", summary="Check readiness", responses=foreign_error_responses(InferenceErrorReply, 503))
+@router.get("/health/ready", summary="Check readiness", responses=describe_protocol_errors(InferenceErrorReply, 503))
 async def check_readiness(context: InContext) -> dict[str, bool]:
     """Return 503 until the artifacts have been loaded."""
-    context.catalog.refuse_unless_loaded()
+    context.catalog.require_loaded()
     return {"ready": True}
 
 
 @router.get(
     "/models/{name}",
     summary="Show an artifact's metadata",
-    responses=foreign_error_responses(InferenceErrorReply, 404, 503),
+    responses=describe_protocol_errors(InferenceErrorReply, 404, 503),
 )
 async def model_metadata(name: ModelName, context: InContext) -> ModelMetadata:
     """Return an artifact's name, version, inputs, and outputs."""
@@ -173,7 +175,7 @@ async def model_metadata(name: ModelName, context: InContext) -> ModelMetadata:
 @router.get(
     "/models/{name}/ready",
     summary="Check whether an artifact is loaded",
-    responses=foreign_error_responses(InferenceErrorReply, 404, 503),
+    responses=describe_protocol_errors(InferenceErrorReply, 404, 503),
 )
 async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | str]:
     """Return 404 if the artifact is not found."""
@@ -186,21 +188,21 @@ async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | s
     summary="Run items through an artifact",
     response_model=InferReply,
     dependencies=[Depends(_no_form)],
-    responses=foreign_error_responses(InferenceErrorReply, 404, 409, 413, 415, 502, 503, 504),
-    openapi_extra=body_of(InferRequest),
+    responses=describe_protocol_errors(InferenceErrorReply, 404, 409, 413, 415, 502, 503, 504),
+    openapi_extra=describe_body(InferRequest),
 )
 async def infer_items(name: ModelName, http: Request, context: InContext) -> Response:
     """Run each row of the input tensor.
 
-    During a canary, the ids of the items decide on their versions; items without an id have the active one. The first
-    item without an answer fails the request, as the protocol requires. Tensors may be sent as bytes after
-    the JSON (extension ``binary_tensor_data``). Errors are in the protocol's format.
+    During a canary, an item's id determines its version; items without an id get the active version. The first item
+    without an answer fails the request, as the protocol requires. Tensors may be sent as bytes after the JSON
+    (extension ``binary_tensor_data``). Errors are in the protocol's format.
     """
     request = _request(await http.body(), http.headers.get(LENGTH_HEADER))
     serving = await _live(context, name)
     limits = _limits(request.parameters)
     outcomes, _ = await cancel_on_disconnect(
-        http, run_divided(serving, _items(request), limits, run_dependencies_of(context))
+        http, run_with_rollout(serving, _items(request), limits, get_run_dependencies(context))
     )
     undone = next((one for _, one in outcomes if isinstance(one, FailedItem)), None)
     if undone is not None:
@@ -217,10 +219,10 @@ async def infer_items(name: ModelName, http: Request, context: InContext) -> Res
 
 
 def _request(body: bytes, length: str | None) -> InferRequest:
-    """Read a request, its tensor from behind the JSON if it is there."""
+    """Parse a request, including a tensor sent as bytes after the JSON."""
     try:
         text, behind = split_message(body, length)
-    except WrongShape as error:
+    except TemplateMismatch as error:
         raise InvalidRequest.from_faults(Fault((LENGTH_HEADER,), str(error))) from error
     content = decode_json(text)
     request = validate_body(InferRequest, content)
@@ -234,13 +236,13 @@ def _request(body: bytes, length: str | None) -> InferRequest:
     if behind:
         try:
             request.inputs[0].data = read_elements(request.inputs[0].datatype, behind)
-        except WrongShape as error:
+        except TemplateMismatch as error:
             raise InvalidRequest.from_faults(Fault(("inputs", 0), str(error))) from error
     return request
 
 
 def _encoded(reply: InferReply, request: InferRequest) -> Response:
-    """Write the requested outputs, each as JSON or as bytes after it."""
+    """Write the requested outputs as JSON, or as bytes after the JSON."""
     every = request.parameters.get("binary_data_output") is True
     asked: dict[str, bool] = {each.name: each.parameters.get("binary_data", every) is True for each in request.outputs}
     outputs, behind = list[dict[str, Any]](), b""
@@ -259,26 +261,26 @@ def _encoded(reply: InferReply, request: InferRequest) -> Response:
     return Response(text + behind, media_type="application/octet-stream", headers=headers)
 
 
-async def _live(context: Context, model: str) -> LoadedArtifact[Plan]:
+async def _live(context: AppContext, model: str) -> LoadedArtifact[Plan]:
     kind, _, name = model.partition(".")
     if kind not in KINDS:
         raise UnknownArtifact(f"model {model!r} not found; must be KIND.NAME with a kind of {', '.join(KINDS)}")
-    return await plan_of(context, KINDS[kind], name, None)
+    return await get_loaded_artifact(context, KINDS[kind], name, None)
 
 
 def _limits(parameters: dict[str, JsonValue]) -> RunLimits:
-    """Read the limits; other parameters are clients' own."""
+    """Parse the limits; clients' other parameters are ignored."""
     return make_query(RunLimits, **{name: parameters.get(name) for name in (*LIMITS, "timeout_s")})
 
 
 def _items(request: InferRequest) -> tuple[RunItem, ...]:
-    """Cut the tensor into items; raises InvalidRequest if its elements do not fit its shape."""
+    """Split the tensor into items; raises InvalidRequest if elements do not fit its shape."""
     tensor = request.inputs[0]
     is_many = len(tensor.shape) > 1 or (tensor.datatype == "BYTES" and bool(tensor.shape))
     rows = tensor.shape[0] if is_many else 1
     try:
         elements = flatten(tensor.data)
-    except WrongShape as error:
+    except TemplateMismatch as error:
         raise InvalidRequest.from_faults(Fault(("inputs", 0, "data"), str(error))) from error
     width = len(elements) // rows if rows else 0
     if not rows or rows > MAX_ITEMS or width * rows != len(elements) or not width:

@@ -1,9 +1,9 @@
-"""Pages of the console: server-rendered; their scripts use the public API."""
+"""Pages of the console, rendered by the server; their scripts use the public API."""
 
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi import Path as PathParameter
@@ -11,10 +11,11 @@ from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from app.http.page_policy import with_policy
-from app.routes.dependencies import Context, InContext
+from app.http.content_security_policy import add_security_policy
+from app.routes.dependencies import AppContext, InContext
 from models.base import NAME_PATTERN
 from models.errors import NotFound, ParsimonyError, UnknownArtifact
+from models.log_import import FormatName
 from solvers import KINDS
 
 IN_PROCESS = Path(__file__).parent.parent / "console"
@@ -27,14 +28,14 @@ NAVIGATION = (
     ("/recordings", "Recordings"),
     ("/spend", "Spend"),
 )
-LOOK_S = 1.0
+PAGE_LOOKUP_TIMEOUT_S = 1.0
 """How long a page waits to learn whether what it is about is there; its script finds out in any case."""
 Name = Annotated[str, PathParameter(pattern=NAME_PATTERN)]
 BuildId = Annotated[str, PathParameter(pattern=r"^[0-9A-Za-z-]{1,64}$")]
 
 
-def install(api: FastAPI) -> Callable[[str], Response]:
-    """Add the pages and their files; return the function that renders "not found"."""
+def add_pages(api: FastAPI) -> Callable[[str], Response]:
+    """Add the pages and their files; return the renderer of the "not found" page."""
     pages = _Pages()
     router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -88,16 +89,16 @@ def install(api: FastAPI) -> Callable[[str], Response]:
     return pages.render_missing
 
 
-async def _refuse_if_missing(context: Context, look: Callable[..., object], *names: str) -> None:
-    """Raise NotFound if what a page is about is not there.
+async def _refuse_if_missing(context: AppContext, look: Callable[..., object], *names: str) -> None:
+    """Raise NotFound if the resource of a page does not exist.
 
-    With keys a page, which sends none, must not reveal names: its script requests them with the key. Nor is it known
-    while the store is away or slow.
+    Requests for pages have no API key. So if keys are configured, pages must not reveal names, and nothing is checked;
+    the page's script sends the key. Nothing is checked either while the store is unavailable or slow.
     """
-    if context.settings.api_keys or context.catalog.away is not None:
+    if context.settings.api_keys or context.catalog.store_error is not None:
         return
     try:
-        await asyncio.wait_for(asyncio.to_thread(look, *names), LOOK_S)
+        await asyncio.wait_for(asyncio.to_thread(look, *names), PAGE_LOOKUP_TIMEOUT_S)
     except NotFound:
         raise
     except (ParsimonyError, TimeoutError):
@@ -105,7 +106,7 @@ async def _refuse_if_missing(context: Context, look: Callable[..., object], *nam
 
 
 class _Fresh(StaticFiles):
-    """Files that a browser asks for again each time, so that a new version's frames never meet old scripts."""
+    """Files that browsers revalidate each time, so that page and scripts have one version."""
 
     def file_response(self, *args: Any, **options: Any) -> Response:
         """Return a file, or 304 if it has not changed."""
@@ -115,24 +116,25 @@ class _Fresh(StaticFiles):
 
 
 class _Pages:
-    """Renders the frames."""
+    """Renders the pages without their data."""
 
     def __init__(self) -> None:
         loader = FileSystemLoader(IN_PROCESS / "templates")
         self._templates = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
 
     def render(self, page: str, **names: object) -> Response:
-        """Return a page, which contains the names in its address; its script requests all other data from the API."""
+        """Return a page with the names in its URL; its script requests all other data."""
         section = "/" + {"dataset": "datasets", "build": "builds", "overview": "", "artifact": ""}.get(page, page)
         context = {
             "script": page,
             "section": section,
             "navigation": NAVIGATION,
             "kinds": list(KINDS),
+            "log_formats": get_args(FormatName),
             "names": names,
         }
         text = self._templates.get_template(f"{page}.html").render(context)
-        return with_policy(HTMLResponse(text, headers={"cache-control": "no-cache"}))
+        return add_security_policy(HTMLResponse(text, headers={"cache-control": "no-cache"}))
 
     def render_missing(self, what: str) -> Response:
         """Return the page for a resource that is not found."""

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import BaseModel, Field
 
-from app.store.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from app.store.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE, description="maximum number of items per page", examples=[20])]
 Cursor = Annotated[
@@ -18,7 +18,7 @@ Cursor = Annotated[
 DEFAULT_LIMIT = DEFAULT_PAGE_SIZE
 
 
-class Listed(BaseModel):
+class PageFields(BaseModel):
     """Fields of each page in addition to its items."""
 
     next: Annotated[

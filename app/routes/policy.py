@@ -10,13 +10,13 @@ from app.routes.dependencies import (
     Version,
     budget_field,
     error_responses,
+    get_loaded_artifact,
     path_name,
-    plan_of,
     query_field,
     run_in_solver,
 )
 from app.routes.kind_routes import KindRoutes
-from app.serving.answers import encode, with_default_limits
+from app.serving.decision_replies import encode_decision_reply, with_default_limits
 from models.limits import Budget
 from models.policy import PolicyTarget
 from models.policy_curves import TrafficReply
@@ -48,12 +48,12 @@ async def show_traffic(
     which the policy was validated. For a budget between two points of the curve, the reply is the expected traffic of
     their mixture. Versions that were built before traffic was counted return 409.
     """
-    loaded = await plan_of(context, policy.kind, name, version)
+    loaded = await get_loaded_artifact(context, policy.kind, name, version)
     target = make_query(PolicyTarget, tradeoff=tradeoff, budget=budget, min_accuracy=min_accuracy)
     target = with_default_limits(loaded, target)
     flow = await run_in_solver(context, compute_traffic, loaded.plan, loaded.record.summary, target)
     reply = TrafficReply(**dict(flow), unit=loaded.plan.unit, artifact=loaded.ref)
-    return Response(encode(reply, loaded), media_type="application/json")
+    return Response(encode_decision_reply(reply, loaded), media_type="application/json")
 
 
 routes = KindRoutes(router)

@@ -17,43 +17,45 @@ from app.http.assignment_requests import (
     read_json,
     read_parts,
 )
-from app.http.json_bodies import JsonRouter, accepted_type, refuse_other_types
-from app.routes.assignment_budget import hold_assignment
+from app.http.json_bodies import JsonRouter, negotiate_media_type, require_media_type
+from app.routes.assignment_budget import ReservedAssignment, reserve_assignment_budget
 from app.routes.dependencies import (
-    Context,
+    AppContext,
     InContext,
     Version,
     budget_field,
-    deciding_plan_of,
+    check_batch_size,
     error_responses,
+    get_deciding_artifact,
+    get_loaded_artifact,
     path_name,
-    plan_of,
     query_field,
-    refuse_many,
     run_in_solver,
 )
-from app.routes.forms import read_form, refuse_other_sites, room_on_disk
+from app.routes.forms import check_same_site, read_form, require_disk_space
 from app.routes.kind_routes import KindRoutes
-from app.routes.runs import cancel_on_disconnect, run_dependencies_of
-from app.running.embedding import FailedEmbedding, embed_texts, embedder_of, vectors_of
-from app.running.runs import pricing_of
-from app.serving.answers import (
-    AtOnce,
-    LookUp,
-    count_decision,
+from app.routes.runs import cancel_on_disconnect, get_run_dependencies
+from app.running.embedding import FailedEmbedding, embed_texts, require_embedder, require_vectors
+from app.running.runs import make_call_pricing
+from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import (
+    FastDecisionRoute,
+    ImmediateReply,
     count_refusals,
     decision_facts,
-    encode,
-    unavailable_names,
+    encode_decision_reply,
+    list_unavailable_names,
+    measure_decision,
     with_default_limits,
 )
-from app.serving.catalog import LoadedArtifact
 from app.serving.pacing import PacedQuery, decide_paced
 from app.store.query_tables import WRITERS, read_query_table
 from app.store.table_types import JSON, NPY, PARQUET_TYPES
+from models.arrays import Floats
 from models.errors import Infeasible, InvalidRequest
 from models.limits import Budget
 from models.portfolio import (
+    AssignmentFigures,
     AssignmentOptions,
     AssignmentReply,
     Embedding,
@@ -67,7 +69,7 @@ from models.portfolio_streams import LedgerState
 from solvers import portfolio
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio.assigner import MIN_HIGHS_S, PortfolioAssigner
-from solvers.portfolio.limits import compute_total_budget
+from solvers.portfolio.assignment_limits import compute_total_budget
 
 router = JsonRouter()
 PortfolioName = Annotated[str, path_name("digits")]
@@ -109,17 +111,19 @@ async def assign_batch(
     """Assign each query to a classifier: the highest total estimate within the budget.
 
     JSON requests can have further limits: capacities and commitments of ``classifiers``, further budgets
-    (``resources``), floors of accuracy, and all of these for ``groups`` of queries. With a floor of ``accuracy``, the
+    (``resources``), minimum accuracies, and all of these for ``groups`` of queries. With a minimum ``accuracy``, the
     goal can be the lowest cost instead. The reply then has each limit's use and shadow price. Conflicting limits are
-    refused with a minimal conflicting set (``conflict``), and the change of each limit that would resolve the conflict.
+    rejected. The error has a minimal conflicting set (``conflict``), and the change of each limit that would resolve
+    the conflict. ``gap`` is a proven bound on the distance to the optimum.
 
-    ``gap`` is a proven bound of the distance to the optimum.
+    Queries are embeddings, or ``texts`` that the artifact's ``embedder`` embeds, many per request. The reply is 502 if
+    a text has no embedding, and 504 if the time limit is reached first.
 
-    Queries are embeddings, or ``texts`` that the artifact's ``embedder`` embeds, many per request. The reply is 502
-    if a text has no embedding, and 504 if the time limit is reached first. The body is JSON, NumPy's format or
-    Parquet with other options as query parameters, or a form of these and further limits. With `Accept: text/csv` or
-    `application/vnd.apache.parquet`, the reply is a table of the assignments; Parquet has the other fields in its
-    metadata, `parsimony`.
+    The body has one of three forms: JSON; NumPy's format or Parquet, with options as query parameters; or a form with
+    a file and further limits.
+
+    With `Accept: text/csv` or `application/vnd.apache.parquet`, the reply is a table of the assignments. Parquet has
+    the other fields in its metadata, `parsimony`.
     """
     parameters = {
         "budget": budget,
@@ -130,29 +134,31 @@ async def assign_batch(
         "gap": gap,
         "time_limit_s": time_limit_s,
     }
-    kind = refuse_other_types(request, JSON, NPY, *PARQUET_TYPES, FORM)
+    kind = require_media_type(request, JSON, NPY, *PARQUET_TYPES, FORM)
     if kind == FORM:
-        refuse_other_sites(request, context.settings)
+        check_same_site(request, context.settings)
     parts = await _parts_of(request) if kind == FORM else {QUERIES: await request.body()}
-    loaded = await plan_of(context, portfolio.kind, name, version)
-    wanted = accepted_type(request, *WRITERS)
+    loaded = await get_loaded_artifact(context, portfolio.kind, name, version)
+    wanted = negotiate_media_type(request, *WRITERS)
     queries, options, read_s = await run_in_solver(context, _read, context, kind, parts, parameters)
-    more: dict[str, Any] = {"open_circuits": unavailable_names(loaded, context.caller.open_circuits())}
+    more: dict[str, Any] = {"open_circuits": list_unavailable_names(loaded, context.caller.open_circuits())}
     vectors: Any = queries
     costs = _total_costs(loaded.plan, options, len(queries))
-    async with hold_assignment(context, loaded.ref, loaded.record.unit, options, **costs) as held:
+    async with reserve_assignment_budget(context, loaded.ref, loaded.record.unit, options, **costs) as held:
         if isinstance(queries, tuple):
-            embedder_of(loaded, TEXTS)
+            require_embedder(loaded, TEXTS)
             await run_in_solver(context, _refuse_infeasible, context, loaded, len(queries), held.options)
             vectors, more["embedding"] = await _embedded(request, context, loaded, queries, "texts")
             held.cost = more["embedding"].cost
-        assigning = (context, loaded, vectors, held.options, read_s, wanted, more)
-        reply, held.cost = await run_in_solver(context, _assign, *assigning)
+        assigning = (context, loaded, vectors, held, read_s, wanted, more)
+        reply, assignment = await run_in_solver(context, _assign, *assigning)
+        held.cost = assignment.cost
+        context.spending.record_assignment(loaded, context.payer, assignment.usage, assignment.cost)
     return Response(reply, headers=held.headers, media_type=wanted)
 
 
 def _total_costs(plan: PortfolioPlan, options: AssignmentOptions, count: int) -> dict[str, Any]:
-    """Return the number of queries, and the highest and the least total cost that their assignment may have."""
+    """Return the number of queries, and the maximum and minimum total cost to assign them."""
     highest = plan.highest_cost * count
     most = min(compute_total_budget(options, count, plan.highest_cost), highest)
     return {"count": count, "most": most, "least": min(plan.min_cost * count, most)}
@@ -160,7 +166,7 @@ def _total_costs(plan: PortfolioPlan, options: AssignmentOptions, count: int) ->
 
 async def _parts_of(request: Request) -> dict[str, bytes]:
     """Read the parts of a form."""
-    with room_on_disk():
+    with require_disk_space():
         form = await read_form(request, MAX_PARTS, MAX_PART_BYTES)
         try:
             return {
@@ -172,61 +178,86 @@ async def _parts_of(request: Request) -> dict[str, bytes]:
 
 
 def _read(
-    context: Context, kind: str, parts: dict[str, bytes], parameters: dict[str, Any]
+    context: AppContext, kind: str, parts: dict[str, bytes], parameters: dict[str, Any]
 ) -> tuple[Queries, AssignmentOptions, float]:
-    """Read a batch, and return the seconds that took; off the event loop."""
+    """Parse a batch; return it and the seconds taken; runs off the event loop."""
     started = monotonic()
     read_table = partial(read_query_table, max_bytes=context.settings.max_body_bytes, run_in=context.table_sandbox)
     queries, options = (
         read_json(parts[QUERIES], parameters) if kind == JSON else read_parts(parts, parameters, read_table)
     )
-    refuse_many(context, len(queries), "queries")
+    check_batch_size(context, len(queries), "queries")
     return queries, options, monotonic() - started
 
 
 def _refuse_infeasible(
-    context: Context, loaded: LoadedArtifact[PortfolioPlan], count: int, options: AssignmentOptions
+    context: AppContext, loaded: LoadedArtifact[PortfolioPlan], count: int, options: AssignmentOptions
 ) -> None:
-    """Raise what refuses a batch of texts before these are embedded."""
+    """Raise the errors of a batch of texts before the texts are embedded."""
     with count_refusals(loaded, context.metrics):
-        loaded.plan.refuse_infeasible(count, options, TRYING * context.settings.solve_timeout_s)
+        loaded.plan.check_feasibility(count, options, TRYING * context.settings.solve_timeout_s)
 
 
 def _assign(
-    context: Context,
+    context: AppContext,
     loaded: LoadedArtifact[PortfolioPlan],
     vectors: Any,
-    options: AssignmentOptions,
+    held: ReservedAssignment,
     read_s: float,
     wanted: str,
     more: dict[str, Any],
-) -> tuple[bytes, float]:
-    """Assign a batch of embeddings, and return the reply and its cost; off the event loop. more: its further fields."""
+) -> tuple[bytes, AssignmentFigures]:
+    """Assign a batch of embeddings off the event loop; return reply and assignment.
+
+    Args:
+        more: additional fields of the reply.
+    """
     started = monotonic()
-    with count_decision(loaded, context.metrics):
+    with measure_decision(loaded, context.metrics):
         estimates = PortfolioAssigner().estimate(loaded.plan, vectors)
+        options = _raise_to_least(loaded.plan, held, len(vectors), estimates[1])
         left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), MIN_HIGHS_S)
         assignment = PortfolioAssigner().assign(loaded.plan, estimates, options, left, more["open_circuits"])
         context.metrics.gap.observe(assignment.gap)
         if assignment.budget is not None:
             context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
-        reply = encode(assignment, loaded, **decision_facts(loaded, options, assignment), **more)
-        return WRITERS[wanted](reply) if wanted in WRITERS else reply, assignment.cost
+        reply = encode_decision_reply(assignment, loaded, **decision_facts(loaded, options, assignment), **more)
+        return WRITERS[wanted](reply) if wanted in WRITERS else reply, assignment
+
+
+def _raise_to_least(
+    plan: PortfolioPlan, held: ReservedAssignment, count: int, costs: Floats | None
+) -> AssignmentOptions:
+    """Return the options with a budget of at least the cost of the cheapest classifiers.
+
+    This applies if the payer's budgets limit the assignment. Costs predicted from embeddings are known only at this
+    point.
+    """
+    if not held.is_limited or held.options.budget_total is None:
+        return held.options
+    least = plan.find_least_cost(held.options, count, costs)
+    return held.options.model_copy(update={"budget_total": max(held.options.budget_total, least)})
 
 
 async def _embedded(
-    http: Request, context: Context, loaded: LoadedArtifact[PortfolioPlan], texts: tuple[str, ...], where: str
+    http: Request, context: AppContext, loaded: LoadedArtifact[PortfolioPlan], texts: tuple[str, ...], where: str
 ) -> tuple[list[tuple[float, ...]], Embedding]:
-    """Embed texts while the caller waits, and return what that took. Raises InvalidRequest where the
-    artifact names no embedder, EndpointFailed or RunTimeout, with the text's place, where one has no embedding."""
-    name, started = embedder_of(loaded, where), monotonic()
-    tools = run_dependencies_of(context)
+    """Embed the texts of a request, and return the cost and time.
+
+    Raises InvalidRequest if the artifact has no embedder. If a text gets no embedding, raises EndpointFailed or
+    RunTimeout with the text's position.
+    """
+    name, started = require_embedder(loaded, where), monotonic()
+    dependencies = get_run_dependencies(context)
     made = await cancel_on_disconnect(
-        http, embed_texts(loaded, texts, tools.caller, started + context.settings.solve_timeout_s)
+        http, embed_texts(loaded, texts, dependencies.caller, started + context.settings.solve_timeout_s)
     )
-    vectors = vectors_of(made)
+    vectors = require_vectors(made)
     cost = sum(
-        pricing_of(loaded).cost_of(call) for one in made if not isinstance(one, FailedEmbedding) for call in one[1]
+        make_call_pricing(loaded).cost_of(call)
+        for one in made
+        if not isinstance(one, FailedEmbedding)
+        for call in one[1]
     )
     return vectors, Embedding(endpoint=name, cost=cost, seconds=monotonic() - started)
 
@@ -242,34 +273,34 @@ async def decide_route(
 ) -> Response:
     """Return the classifier with the highest estimate minus shadow price times cost.
 
-    The shadow price is the budget's, fitted by the build. With ``budget_pacing``, it depends on the cost of the stream
-    so far, so that the stream keeps its total. Further resources, a tenant's total, and rate limits of classifiers are
-    never exceeded, with any number of servers.
+    The build has fitted the shadow price of the budget. With ``budget_pacing``, it depends on the cost of the stream so
+    far, so that the stream keeps its total. The stream never exceeds further resources, a tenant's total, or rate
+    limits of classifiers, with any number of servers.
 
     The artifact's ``embedder`` embeds a ``text``; no other endpoint is called. The reply is 502 if the embedder returns
     no embedding, and 504 if the time limit is reached first.
     """
-    loaded = await deciding_plan_of(context, portfolio.kind, name, version, request.item)
-    failing = unavailable_names(loaded, context.caller.open_circuits())
+    loaded = await get_deciding_artifact(context, portfolio.kind, name, version, request.item)
+    failing = list_unavailable_names(loaded, context.caller.open_circuits())
     request = with_default_limits(loaded, request, failing)
     more: dict[str, Any] = {}
     if request.text is not None:
         with count_refusals(loaded, context.metrics):
-            loaded.kind.refuse_infeasible(loaded.plan, request)
+            loaded.kind.check_feasibility(loaded.plan, request)
         (vector,), more["embedding"] = await _embedded(http, context, loaded, (request.text,), "text")
         request = request.model_copy(update={"query": vector})
     request = _without(loaded.plan, request, failing)
-    with count_decision(loaded, context.metrics):
+    with measure_decision(loaded, context.metrics):
         decision, state = await _routed(loaded, request, context)
     if request.budget_pacing is None:
         context.rollouts.compare_versions(loaded, request)
     facts = decision_facts(loaded, request, decision)
-    message = encode(decision, loaded, budget_pacing=state, **facts, open_circuits=failing, **more)
+    message = encode_decision_reply(decision, loaded, budget_pacing=state, **facts, open_circuits=failing, **more)
     return Response(message, media_type="application/json")
 
 
 def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...]) -> RouteRequest:
-    """Leave out what is out of order, too, unless nothing else is left within the budget."""
+    """Return the query without unavailable classifiers, if others are within the budget."""
     if not failing:
         return request
     fewer = request.model_copy(update={"excluded": (*request.excluded, *failing)})
@@ -281,12 +312,14 @@ def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...
 
 
 def _route_at_once(loaded: LoadedArtifact[PortfolioPlan], request: RouteRequest) -> bytes | None:
-    """Answer where neither a ledger, an embedder, nor a slow search for neighbors is needed."""
+    """Route a query without ledger, embedder, and slow neighbor search; else return None."""
     if request.budget_pacing is not None or request.text is not None or not loaded.plan.is_fast:
         return None
     request = with_default_limits(loaded, request)
     decision = loaded.plan.decide(request)
-    return encode(decision, loaded, budget_pacing=None, **decision_facts(loaded, request, decision), open_circuits=())
+    return encode_decision_reply(
+        decision, loaded, budget_pacing=None, **decision_facts(loaded, request, decision), open_circuits=()
+    )
 
 
 MAX_ROUTE_BYTES = 4 * 2**20
@@ -294,7 +327,7 @@ MAX_ROUTE_BYTES = 4 * 2**20
 
 
 async def _routed(
-    loaded: LoadedArtifact[PortfolioPlan], request: RouteRequest, context: Context
+    loaded: LoadedArtifact[PortfolioPlan], request: RouteRequest, context: AppContext
 ) -> tuple[RouteDecision, LedgerState | None]:
     plan = loaded.plan
     budget, among = plan.resolve_query_budget(request), plan.allowed_mask(request)
@@ -311,14 +344,14 @@ async def _routed(
 
 routes = KindRoutes(
     router,
-    look_ups=(
-        LookUp(
+    fast_routes=(
+        FastDecisionRoute(
             portfolio.kind.name,
             "/v1/portfolios/",
             "/decision",
             RouteRequest,
             "POST",
-            cast(AtOnce, _route_at_once),
+            cast(ImmediateReply, _route_at_once),
             MAX_ROUTE_BYTES,
         ),
     ),

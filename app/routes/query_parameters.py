@@ -1,32 +1,55 @@
 """Query parameters from a model's fields, for GET decisions and table uploads."""
 
-from inspect import Parameter
+from collections.abc import Callable
+from inspect import Parameter, signature
 from typing import Annotated, Any, get_args, get_origin
 
-from fastapi import Query
+from fastapi import Depends, Query
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from app.routes.dependencies import annotations_in, budget_field, query_field
+from app.http.json_bodies import JsonRouter
+from app.routes.dependencies import annotations_in, budget_field, query_field, require_store
 from models import Fault, InvalidRequest, Value
 from models.limits import HasBudget
+from solvers import KINDS, AnyKind
 from solvers.kind import make_query
 
 MAX_LIST_LENGTH = 1000
 """A longer list must be sent in a body."""
 
 
-def parameters_of(model: type[Value], prefix: str = "") -> list[Parameter]:
+def make_query_parameters(model: type[Value], prefix: str = "") -> list[Parameter]:
     """Return a query parameter for each field of a model that fits a query string.
 
     Args:
-        prefix: prefix of the descriptions.
+        prefix: text to prepend to the descriptions.
     """
     return [
         Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(model, name, prefix))
         for name, field in model.model_fields.items()
         if _fits_a_query_string(field)
     ]
+
+
+def declare_parameters(
+    route: Callable[..., Any], required: dict[str, Any], optional: dict[str, Any], model: type[Value]
+) -> None:
+    """Set a route's parameters for FastAPI: annotations by name, and a model's fields."""
+    keyword = Parameter.KEYWORD_ONLY
+    every = [Parameter(name, keyword, annotation=each) for name, each in required.items()]
+    every += [Parameter(name, keyword, default=None, annotation=each) for name, each in optional.items()]
+    route.__signature__ = signature(route).replace(  # type: ignore[attr-defined]
+        parameters=[*every, *make_query_parameters(model)]
+    )
+
+
+def make_kinds_router(add_route: Callable[[JsonRouter, AnyKind], None]) -> JsonRouter:
+    """Return a router with one route per kind, because limits differ by kind."""
+    router = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(require_store)])
+    for kind in KINDS.values():
+        add_route(router, kind)
+    return router
 
 
 def needs_body(model: type[Value]) -> bool:
@@ -60,7 +83,7 @@ def _parts(field: FieldInfo) -> list[Any]:
 
 
 def _lengths(parts: list[Any]) -> list[int]:
-    """Return the bounds on lengths among the parts of a field's type."""
+    """Return the bounds on lengths in a field's type."""
     return [part.max_length for part in parts if getattr(part, "max_length", None)]
 
 
@@ -74,10 +97,10 @@ def _fits_a_query_string(field: FieldInfo) -> bool:
 
 
 def _one_or_many(field: FieldInfo, name: str, value: Any) -> Any:
-    """Return a repeated parameter as its field has it: of a field that may also be one number, one is that."""
+    """Return a repeated parameter in the form of its field: a list, or a single number."""
     if not isinstance(value, list):
         return value
     if not value:
-        raise InvalidRequest.from_faults(Fault((name,), "must have a number after the name"))
+        raise InvalidRequest.from_faults(Fault((name,), f"must have a value, as in {name}=5"))
     may_be_one = field.default is None
     return value[0] if len(value) == 1 and may_be_one else tuple(value)

@@ -1,4 +1,4 @@
-"""Recording routes: set, show, and delete recordings, add rows and truths, and freeze them into datasets."""
+"""Recording routes: set, show, and delete recordings, and use their rows."""
 
 import asyncio
 import math
@@ -13,25 +13,25 @@ from pydantic import Field
 from app.http.json_bodies import JsonRouter
 from app.importing.call_coverage import measure_coverage
 from app.importing.frozen_recordings import freeze_by_name
-from app.processes.clock import time_of_day
+from app.processes.clock import format_timestamp
 from app.recording.report import count_rows
 from app.recording.row_lines import make_posted_lines, make_truth_lines
 from app.recording.segments import measure_bytes
 from app.recording.writer import Stream
 from app.routes.dependencies import (
-    Context,
+    AppContext,
     InContext,
-    body_of,
+    describe_body,
     error_responses,
-    json_only,
-    needs_store,
+    get_loaded_artifact,
     path_name,
-    plan_of,
     read_batch,
+    require_json_body,
+    require_store,
 )
-from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.serving.classifier_names import name_row_classifiers, name_truth_classifiers
-from app.store.pages import cut_page, read_cursor
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
+from app.serving.classifier_names import iterate_row_classifiers, iterate_truth_classifiers
+from app.store.paging import make_page, read_cursor
 from app.store.recordings import StoredRecording
 from models import Fault, InvalidRequest
 from models.recording import (
@@ -49,7 +49,7 @@ from models.recording import (
 )
 from solvers import KINDS
 
-router = JsonRouter(prefix="/v1/recordings", tags=["recordings"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/recordings", tags=["recordings"], dependencies=[Depends(require_store)])
 bodies = (RowsRequest, TruthsRequest)
 RecordingName = Annotated[str, path_name("digits")]
 CoverageBy = Annotated[
@@ -59,7 +59,7 @@ CoverageBy = Annotated[
 _KIND = "recording"
 
 
-class RecordingList(Listed):
+class RecordingList(PageFields):
     """A page of recordings."""
 
     items: Annotated[list[ShownRecording], Field(description="the recordings, by name")]
@@ -77,10 +77,10 @@ class RecordingList(Listed):
 async def put_recording(
     name: RecordingName, recording: RecordingSpec, context: InContext, response: Response
 ) -> ShownRecording:
-    """Record the runs of an artifact, or rows that you post. The recording replaces one of the same name, and keeps its
-    rows. A recording of another artifact, or in another unit, is not replaced (409).
+    """Record the runs of an artifact, or rows that you post.
 
-    Other servers record within seconds. The recording stays if the artifact is deleted.
+    The recording replaces one of the same name, and keeps its rows. A recording of another artifact or in another unit
+    is not replaced (409). Other servers apply the recording within seconds. It remains if the artifact is deleted.
     """
     unit = await _unit_of(context, recording)
     is_new = await asyncio.to_thread(context.repos.recordings.put, name, recording, unit)
@@ -90,10 +90,10 @@ async def put_recording(
     return (await asyncio.to_thread(_show, context, [stored]))[0]
 
 
-async def _unit_of(context: Context, recording: RecordingSpec) -> str:
-    """Return the unit of the recorded artifact, or the stated one.
+async def _unit_of(context: AppContext, recording: RecordingSpec) -> str:
+    """Return the unit of the recorded artifact, else the declared unit.
 
-    Raises UnknownArtifact, or InvalidRequest for an artifact whose classifiers do not answer themselves.
+    Raises UnknownArtifact. Raises InvalidRequest if the artifact's classifiers do not give the answers.
     """
     if recording.artifact is None:
         return str(recording.unit)
@@ -101,8 +101,8 @@ async def _unit_of(context: Context, recording: RecordingSpec) -> str:
     if kind is None:
         fault = Fault(("artifact", "kind"), f"must be one of {', '.join(KINDS)}, got {recording.artifact.kind!r}")
         raise InvalidRequest.from_faults(fault)
-    loaded = await plan_of(context, kind, recording.artifact.name, None)
-    names = kind.answering_names(loaded.plan)
+    loaded = await get_loaded_artifact(context, kind, recording.artifact.name, None)
+    names = kind.list_answering_names(loaded.plan)
     if not names:
         message = f"must have classifiers that answer, which {kind.name} artifacts do not have"
         raise InvalidRequest.from_faults(Fault(("artifact",), message))
@@ -117,13 +117,16 @@ def list_recordings(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cu
     """List the recordings by name, in pages, without counts of their rows."""
     last, every = read_cursor(_KIND, cursor), context.repos.recordings.get_all()
     further = [one for one in every if last is None or one.name > last]
-    page = cut_page(_KIND, further[: limit + 1], limit, len(every), lambda one: one.name)
+    page = make_page(_KIND, further[: limit + 1], limit, len(every), lambda one: one.name)
     return RecordingList(items=_show(context, page.items), next=page.next, total=page.total)
 
 
 @router.get("/{name}", summary="Show a recording", responses=error_responses(404, 503))
 def show_recording(name: RecordingName, context: InContext, coverage_by: CoverageBy = None) -> RecordingReport:
-    """Return a recording with counts of the rows on this server's disk, and the coverage of groups if requested."""
+    """Return a recording, with counts of the rows on this server's disk.
+
+    If requested, the reply has the coverage of groups of rows.
+    """
     stored = context.repos.recordings.get(name)
     folder, reference = context.recorder.writer.folder_of(stored.id), stored.spec.reference
     counts = count_rows(folder, reference)
@@ -150,22 +153,22 @@ async def delete_recording(name: RecordingName, context: InContext) -> None:
 @router.post(
     "/{name}/rows",
     summary="Add rows of runs that you made",
-    dependencies=[Depends(json_only)],
+    dependencies=[Depends(require_json_body)],
     responses=error_responses(404, 413, 415, 503),
-    openapi_extra=body_of(RowsRequest),
+    openapi_extra=describe_body(RowsRequest),
 )
 async def add_rows(name: RecordingName, request: Request, context: InContext) -> AcceptedRows:
     """Write rows, and reply once they are on disk.
 
-    The recording's `sample` and `explore` do not apply to them. Send them with `explore` and `propensity` if you
-    explore yourself, and with a `key` if you repeat requests whose reply was lost. If a row names a classifier that no
-    version of the artifact has, none of the rows is written (422).
+    The recording's `sample` and `explore` do not apply to these rows. Rows of your own exploration have
+    `explore` and `propensity`. Rows with a `key` are counted once, so that a request can be repeated if its reply was
+    lost. If a row has a classifier that no version of the artifact has, no row is written (422).
     """
     stored = await asyncio.to_thread(context.repos.recordings.get, name)
     read = partial(read_batch, context, RowsRequest, most=MAX_ROWS)
     rows = await asyncio.to_thread(read, await request.body())
-    named = name_row_classifiers(rows.items)
-    await asyncio.to_thread(context.classifier_names.refuse_unknown_names, stored, named)
+    named = iterate_row_classifiers(rows.items)
+    await asyncio.to_thread(context.classifier_names.check_known_classifiers, stored, named)
     lines = await asyncio.to_thread(make_posted_lines, rows.items, stored.spec)
     return await _append(context, stored, "rows", lines)
 
@@ -173,26 +176,26 @@ async def add_rows(name: RecordingName, request: Request, context: InContext) ->
 @router.post(
     "/{name}/truths",
     summary="Add truths of recorded items",
-    dependencies=[Depends(json_only)],
+    dependencies=[Depends(require_json_body)],
     responses=error_responses(404, 413, 415, 503),
-    openapi_extra=body_of(TruthsRequest),
+    openapi_extra=describe_body(TruthsRequest),
 )
 async def add_truths(name: RecordingName, request: Request, context: InContext) -> AcceptedRows:
-    """Write truths, and reply once they are on disk; rows are joined by item id when a dataset is made.
+    """Write truths, and reply once they are on disk.
 
-    A truth may be sent before its row. If a truth names a classifier that no version of the artifact has, none of the
-    truths is written (422).
+    Truths are joined with rows by item id when a dataset is made. A truth may be sent before its row. If a truth has a
+    classifier that no version of the artifact has, no truth is written (422).
     """
     stored = await asyncio.to_thread(context.repos.recordings.get, name)
     read = partial(read_batch, context, TruthsRequest, most=MAX_TRUTHS)
     truths = await asyncio.to_thread(read, await request.body())
-    named = name_truth_classifiers(truths.items)
-    await asyncio.to_thread(context.classifier_names.refuse_unknown_names, stored, named)
+    named = iterate_truth_classifiers(truths.items)
+    await asyncio.to_thread(context.classifier_names.check_known_classifiers, stored, named)
     lines = await asyncio.to_thread(make_truth_lines, truths.items)
     return await _append(context, stored, "truths", lines)
 
 
-async def _append(context: Context, stored: StoredRecording, stream: Stream, lines: list[bytes]) -> AcceptedRows:
+async def _append(context: AppContext, stored: StoredRecording, stream: Stream, lines: list[bytes]) -> AcceptedRows:
     await asyncio.wrap_future(context.recorder.writer.append_lines(stored, stream, lines))
     return AcceptedRows(accepted=len(lines))
 
@@ -204,16 +207,16 @@ async def _append(context: Context, stored: StoredRecording, stream: Stream, lin
     responses=error_responses(404, 413, 415, 503),
 )
 async def freeze_dataset(name: RecordingName, freeze: FreezeRequest, context: InContext) -> FrozenDataset:
-    """Store the rows of a range of time as a partial trace with propensities, on this server's disk.
+    """Store the rows of a time range as a partial trace with propensities.
 
-    The reply counts unused rows, such as rows without truth, by reason.
+    The rows are those on this server's disk. The reply counts unused rows by reason, such as rows without truth.
     """
     return await asyncio.to_thread(
         freeze_by_name, name, freeze, context.repos, context.recorder.writer, context.upload_sandbox
     )
 
 
-def _show(context: Context, recordings: Sequence[StoredRecording]) -> list[ShownRecording]:
+def _show(context: AppContext, recordings: Sequence[StoredRecording]) -> list[ShownRecording]:
     day = datetime.now(UTC).date().isoformat()
     costs = context.repos.recordings.explored_costs([one.id for one in recordings], day)
     return [
@@ -230,4 +233,4 @@ def _show(context: Context, recordings: Sequence[StoredRecording]) -> list[Shown
 
 
 def _format_time(seconds: float) -> str | None:
-    return time_of_day(seconds) if math.isfinite(seconds) else None
+    return format_timestamp(seconds) if math.isfinite(seconds) else None

@@ -10,15 +10,15 @@ from pydantic import Field
 from app.building.start_rollout import start_rollout
 from app.http.json_bodies import JsonRouter
 from app.routes.artifacts import KindName
-from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store
+from app.routes.dependencies import AppContext, InContext, PathName, error_responses, require_store
 from app.store.pointers import Id
 from app.store.rollouts import Observations
 from models import Fault, InvalidRequest
 from models.base import Value
 from models.rollout import Automation, AutomationSpec, RolloutRequest, VersionRollout
 
-router = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
-lists = JsonRouter(prefix="/v1", tags=["artifacts"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(require_store)])
+lists = JsonRouter(prefix="/v1", tags=["artifacts"], dependencies=[Depends(require_store)])
 R = TypeVar("R")
 ANONYMOUS = "anonymous"
 """Who starts and stops rollouts without an API key."""
@@ -55,7 +55,7 @@ def list_automations(context: InContext, kind: OfKind = None, name: OfName = Non
 
 
 def _select(records: Mapping[Id, R], kind: str | None, name: str | None) -> list[tuple[Id, R]]:
-    """Return the records of a kind, a name, or all, by artifact."""
+    """Return the records of a kind or name, or all records, by artifact."""
     return [
         one
         for one in sorted(records.items(), key=lambda one: one[0])
@@ -74,14 +74,14 @@ def _select(records: Mapping[Id, R], kind: str | None, name: str | None) -> list
 async def put_rollout(
     kind: KindName, name: PathName, rules: RolloutRequest, context: InContext, response: Response
 ) -> VersionRollout:
-    """Start a rollout: the candidate decides in addition to the active version (shadow), or for a share of items
-    (canary).
+    """Start a rollout of a candidate version.
 
-    A sequential test compares feedback and costs of runs. The candidate becomes the active version once outcomes prove
-    all rules of `promote`; a version that violates a rule is promoted with a probability of at most 5 %. The candidate
-    is withdrawn once outcomes prove that a bound of `abort` is exceeded. A new rollout replaces an earlier one, with
-    its evidence. Items of one request or batch are divided by their ids; those without an id have the active version.
-    The candidate does not decide assignments, and requests or batches with a `version`.
+    In a shadow rollout, the candidate decides in addition to the active version. In a canary, it decides for a share of
+    items. A sequential test compares feedback and costs of runs. The candidate becomes the active version once outcomes
+    prove all rules of `promote`. The probability of promoting a version that violates a rule is at most 5 %. The
+    candidate is withdrawn once outcomes prove that a bound of `abort` is exceeded. A new rollout replaces an earlier
+    one and its evidence. Items of one request or batch are divided by their ids; items without an id get the active
+    version. The candidate decides neither assignments nor requests or batches with a `version`.
     """
     by = context.payer.key or ANONYMOUS
     is_new = await asyncio.to_thread(start_rollout, context.repos, (kind, name), rules, by)
@@ -97,13 +97,16 @@ async def show_rollout(kind: KindName, name: PathName, context: InContext) -> Ve
 
 @router.delete("/{kind}/{name}/rollout", summary="Stop a rollout", responses=error_responses(404, 503))
 async def stop_rollout(kind: KindName, name: PathName, context: InContext) -> VersionRollout:
-    """Stop a rollout: the active version decides for all items again. To promote by hand, activate the version."""
+    """Stop a rollout: the active version decides for all items again.
+
+    To promote the candidate by hand, activate its version.
+    """
     await asyncio.to_thread(context.repos.artifacts.get_record, kind, name)
     await asyncio.to_thread(context.repos.rollouts.stop_rollout, (kind, name), context.payer.key or ANONYMOUS)
     return await _show(context, (kind, name))
 
 
-async def _show(context: Context, artifact: tuple[str, str]) -> VersionRollout:
+async def _show(context: AppContext, artifact: tuple[str, str]) -> VersionRollout:
     await asyncio.to_thread(context.repos.artifacts.get_record, *artifact)
     await asyncio.to_thread(context.repos.rollouts.add_observations, {artifact: Observations()})
     rollout = await asyncio.to_thread(context.repos.rollouts.get, artifact)
@@ -133,8 +136,8 @@ def put_automation(
     return context.repos.automations.get((kind, name)).to_reply((kind, name))
 
 
-def _refuse_other_recording(context: Context, artifact: tuple[str, str], name: str) -> None:
-    """Raise UnknownRecording, or InvalidRequest for a recording of another artifact."""
+def _refuse_other_recording(context: AppContext, artifact: tuple[str, str], name: str) -> None:
+    """Raise UnknownRecording, or InvalidRequest if it records another artifact."""
     recorded = context.repos.recordings.get(name).artifact
     if recorded != artifact:
         held = "posted rows" if recorded is None else f"{recorded[0]} {recorded[1]!r}"

@@ -8,34 +8,34 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from starlette.requests import ClientDisconnect
 
-from app.http.fast_router import FastPost
+from app.http.fast_router import FastPostRoute
 from app.http.json_bodies import JsonRouter
-from app.http.problems import status_of
+from app.http.problem_details import http_status_of
 from app.routes.dependencies import (
-    Context,
+    AppContext,
     InContext,
     PathName,
     Version,
-    context_of,
-    deciding_plan_of,
     error_responses,
-    plan_of,
+    get_deciding_artifact,
+    get_loaded_artifact,
+    get_request_context,
 )
-from app.running.divided_runs import DecidedItem, run_divided, run_undivided
 from app.running.item_start import RunDependencies
+from app.running.rollout_runs import VersionedOutcome, run_with_rollout, run_without_rollout
 from app.running.runs import CompletedItem, new_item_run, run_item, to_failed_run, to_run_reply
-from app.serving.answers import count_decision
+from app.serving.decision_replies import measure_decision
 from models.run import RunReply, RunRequest, RunsReply, Spent
 from solvers import KINDS
 from solvers.kind import AnyKind
 
 T = TypeVar("T")
-WRITTEN_AT_ONCE = 20
+REPLY_CHUNK_ITEMS = 20
 """Items of a reply that are written before the event loop looks for other work."""
 
 
-def run_dependencies_of(context: Context) -> RunDependencies:
-    """Return the services that runs depend on, with the currently registered endpoints."""
+def get_run_dependencies(context: AppContext) -> RunDependencies:
+    """Return the services for runs, with the currently registered endpoints."""
     context.caller.update_endpoints(context.seen.endpoints)
     context.budgets.update_budgets(context.seen.budgets)
     context.recorder.update_recordings(context.seen.recordings)
@@ -57,7 +57,7 @@ def run_dependencies_of(context: Context) -> RunDependencies:
     )
 
 
-def _add(router: APIRouter, kind: AnyKind) -> FastPost:
+def _add(router: APIRouter, kind: AnyKind) -> FastPostRoute:
     prefix = f"/v1/{kind.plural}"
 
     @router.post(
@@ -71,52 +71,56 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
     async def runs(
         name: PathName, request: RunRequest, http: Request, context: InContext, version: Version = None
     ) -> Response:
-        """Decide, call the endpoints of that name in the order decided, and give the answer with the way to it.
+        """Decide, call the endpoints in the decided order, and return the answer with its calls.
 
-        Budget and deadline hold; what fails is excluded and reported as ``degraded``. With ``items`` each item has
-        its own reply, and during a canary its own version. 502 if no endpoint gave an answer, 504 if the time was over
-        before one did.
+        Endpoints are named like the classifiers. Budget and deadline are kept. Failed endpoints are excluded, and the
+        reply is ``degraded``. With ``items``, each item has its own reply and, during a canary, its own version. The
+        reply is 502 if no endpoint returned an answer, and 504 if the time limit ended before any answer.
         """
         if request.items is None:
-            loaded = await deciding_plan_of(context, kind, name, version, request.id)
+            loaded = await get_deciding_artifact(context, kind, name, version, request.id)
         else:
-            loaded = await plan_of(context, kind, name, version)
-        tools = run_dependencies_of(context)
-        with count_decision(loaded, context.metrics):
+            loaded = await get_loaded_artifact(context, kind, name, version)
+        dependencies = get_run_dependencies(context)
+        with measure_decision(loaded, context.metrics):
             if request.items is None:
-                item_run = new_item_run(loaded, request.list_items()[0], request, tools)
-                done = await cancel_on_disconnect(http, run_item(loaded, item_run, tools))
+                item_run = new_item_run(loaded, request.list_items()[0], request, dependencies)
+                done = await cancel_on_disconnect(http, run_item(loaded, item_run, dependencies))
                 body, headers = to_run_reply(loaded, done).model_dump_json().encode(), item_run.progress.headers
             else:
-                divide = run_divided if version is None else run_undivided
-                outcomes, seconds = await cancel_on_disconnect(http, divide(loaded, request.items, request, tools))
+                divide = run_with_rollout if version is None else run_without_rollout
+                outcomes, seconds = await cancel_on_disconnect(
+                    http, divide(loaded, request.items, request, dependencies)
+                )
                 body, headers = await _encoded(outcomes, seconds, loaded.record.unit), {}
         return Response(body, headers=headers, media_type="application/json")
 
     async def plain(http: Request, request: RunRequest, name: str) -> Response | None:
-        context = await context_of(http)
+        context = await get_request_context(http)
         return await runs(name, request, http, context) if (kind.name, name) in context.catalog.plans else None
 
-    return FastPost(f"{prefix}/", RunRequest, plain, "/runs")
+    return FastPostRoute(f"{prefix}/", RunRequest, plain, "/runs")
 
 
-async def _encoded(outcomes: Sequence[DecidedItem], seconds: float, unit: str) -> bytes:
-    """Write a ``RunsReply``, a few items at a time so that look-ups get their turn."""
+async def _encoded(outcomes: Sequence[VersionedOutcome], seconds: float, unit: str) -> bytes:
+    """Encode a ``RunsReply`` a few items at a time, so that look-ups are not delayed."""
     items, cost = list[orjson.Fragment](), 0.0
     for loaded, one in outcomes:
         reply = (
-            to_run_reply(loaded, one) if isinstance(one, CompletedItem) else to_failed_run(one, status_of(one.error))
+            to_run_reply(loaded, one)
+            if isinstance(one, CompletedItem)
+            else to_failed_run(one, http_status_of(one.error))
         )
         items.append(orjson.Fragment(reply.model_dump_json()))
         cost += sum(step.cost for step in reply.steps)
-        if len(items) % WRITTEN_AT_ONCE == 0:
+        if len(items) % REPLY_CHUNK_ITEMS == 0:
             await asyncio.sleep(0)
     spent = Spent(cost=cost, seconds=seconds, unit=unit)
     return orjson.dumps({"items": items, "spent": spent.model_dump(mode="json")})
 
 
 async def cancel_on_disconnect(http: Request, work: Awaitable[T]) -> T:
-    """Run work until the client disconnects; then cancel it and its calls."""
+    """Run work; if the client disconnects, cancel it and its calls."""
     working = asyncio.current_task()
     assert working is not None
     leaving = asyncio.ensure_future(_left(http))
@@ -142,7 +146,7 @@ async def cancel_on_disconnect(http: Request, work: Awaitable[T]) -> T:
 
 
 async def _left(http: Request) -> None:
-    """Wait until the caller has gone away."""
+    """Wait until the client has disconnected."""
     receive: Callable[[], Awaitable[Mapping[str, Any]]] = http.receive
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -8,19 +8,19 @@ from typing import Annotated
 from fastapi import Depends, Query, Request, Response
 from pydantic import BeforeValidator
 
-from app.http.json_bodies import JsonRouter, accepted_type
-from app.routes.dependencies import InContext, error_responses, needs_store
-from app.store.spending import KEPT_DAYS
+from app.http.json_bodies import JsonRouter, negotiate_media_type
+from app.routes.dependencies import InContext, error_responses, require_store
+from app.store.spending import RETENTION_DAYS
 from app.store.table_types import CSV_TYPES
 from models import Fault, InvalidRequest
 from models.spend import SPEND_COLUMNS, SpendColumn, SpendReport, SpendRow, group_spend
 
-router = JsonRouter(prefix="/v1", tags=["budgets"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1", tags=["budgets"], dependencies=[Depends(require_store)])
 DEFAULT_DAYS, DASHES = 30, 2
 
 
 def _refuse_numbers(day: object) -> object:
-    """Refuse numbers, which would be read as seconds since 1970."""
+    """Reject numbers, which would be read as seconds since 1970."""
     if not (isinstance(day, str) and day.count("-") == DASHES):
         raise ValueError("must be a day such as 2026-11-28")
     return day
@@ -44,19 +44,22 @@ def report_spend(
         list[SpendColumn] | None, Query(description="columns to group by; default: all", examples=[["team"]])
     ] = None,
 ) -> Response:
-    """Return the cost of the calls of runs, chats, and batches, compared with the strongest classifier only.
+    """Return the cost of calls, compared with the strongest classifier only.
 
-    Costs are added within seconds. With `Accept: text/csv`, the reply is a table of the rows.
+    The calls are those of runs, chats, and batches. Rows with `is_planned` have the planned costs of assignments. Costs
+    are added within seconds. With `Accept: text/csv`, the reply is a table of the rows.
     """
     last = end or datetime.now(UTC).date()
     first = start or last - timedelta(days=DEFAULT_DAYS - 1)
-    if not 0 <= (last - first).days < KEPT_DAYS:
-        fault = f"must be from 0 to {KEPT_DAYS - 1} days before end, got {first.isoformat()} and {last.isoformat()}"
+    if not 0 <= (last - first).days < RETENTION_DAYS:
+        fault = (
+            f"must be from 0 to {RETENTION_DAYS - 1} days before end, got {first.isoformat()} and {last.isoformat()}"
+        )
         raise InvalidRequest.from_faults(Fault(("start",), fault))
     columns = tuple(one for one in SPEND_COLUMNS if by is None or one in by)
     spend = context.repos.spending.read_spend(first, last)
     rows = group_spend(spend, columns)
-    if accepted_type(request, *CSV_TYPES) in CSV_TYPES:
+    if negotiate_media_type(request, *CSV_TYPES) in CSV_TYPES:
         headers = {"Content-Disposition": f'attachment; filename="spend-{first}-{last}.csv"'}
         return Response(_write_csv(rows, columns), headers=headers, media_type=CSV_TYPES[0])
     totals = group_spend(spend, ())
@@ -75,7 +78,7 @@ def _write_csv(rows: tuple[SpendRow, ...], columns: tuple[SpendColumn, ...]) -> 
 
 
 def _without_formula(cell: object) -> object:
-    """Return a cell that no spreadsheet program evaluates.
+    """Return a cell in a form that spreadsheet programs do not evaluate.
 
     >>> _without_formula("=1+1"), _without_formula(-0.5)
     ("'=1+1", -0.5)

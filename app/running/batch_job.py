@@ -1,4 +1,4 @@
-"""Entry point of batch jobs; imports are deferred to the batch's own process."""
+"""Entry point of batch jobs; the batch's process imports the other modules."""
 
 
 def run_batch(job_id: str) -> None:

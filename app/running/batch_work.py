@@ -1,4 +1,4 @@
-"""One attempt at a batch: which items are run when, by which version, and how their answers are stored."""
+"""One attempt at a batch: order of items, versions, and storage of answers."""
 
 import asyncio
 import logging
@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import TypeAdapter
 
-from app.running.caller import UNKNOWN
-from app.running.embedding import Embedded, embedder_name, embedder_of, texts_at_once
+from app.running.embedding import Embedded, embedder_name, max_texts_per_call, require_embedder, shares_embeddings
+from app.running.endpoint_caller import UNKNOWN
 from app.running.item_run import ItemRun
 from app.running.item_start import RunDependencies
 from app.running.runs import (
@@ -28,9 +28,9 @@ from app.running.runs import (
     run_assigned,
     run_to_outcome,
 )
-from app.serving.answers import callable_names
 from app.serving.catalog import LoadedArtifact
-from app.store.batches import LONGEST_S
+from app.serving.decision_replies import list_callable_names
+from app.store.batches import MAX_BATCH_DURATION_S
 from app.store.pointers import Id
 from app.store.repositories import Repositories
 from models.batch import Batch
@@ -41,9 +41,9 @@ from solvers.base import Plan
 logger = logging.getLogger("parsimony.worker")
 T = TypeVar("T")
 ASSIGNMENT = "assignment"
-OUTAGE_S, LOOK_S = 60.0, 0.5
+OUTAGE_S, BATCH_POLL_INTERVAL_S = 60.0, 0.5
 """How long an item waits for an endpoint whose circuit is open, where no other can be used, and how often it looks."""
-EMBEDDED_AT_ONCE = 1024
+EMBEDDING_BATCH_SIZE = 1024
 """Number of items that are embedded together, unless all items of the batch are assigned together."""
 _EMBEDDED: TypeAdapter[Embedded] = TypeAdapter(Embedded)
 _ASSIGNED: TypeAdapter[tuple[dict[int, str], dict[str, Any]]] = TypeAdapter(tuple[dict[int, str], dict[str, Any]])
@@ -57,7 +57,7 @@ class BatchWork:
     batch: Batch
     attempt: int
     loaded: LoadedArtifact[Plan]
-    tools: RunDependencies
+    dependencies: RunDependencies
     recorded: dict[str, str | None] = field(default_factory=dict)
     """The problem of each endpoint's confidences that was recorded last; None: no problem."""
 
@@ -72,20 +72,20 @@ class BatchWork:
         """Report open circuits and differing confidences until this coroutine is canceled."""
         reported = frozenset[str]()
         while True:
-            names = self.tools.caller.open_circuits()
+            names = self.dependencies.caller.open_circuits()
             if names != reported:
                 with suppress(StoreRefused):  # a full store: it is reported again when circuits change
-                    await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
+                    await self._patiently(self.repos.batches.record_circuits, self.batch.id, self.attempt, names)
                 reported = names
             await self.record_confidences()
             await self.refresh_rollouts()
-            self.tools.budgets.update_budgets(await self._patiently(self.repos.budgets.get_all))
+            self.dependencies.budgets.update_budgets(await self._patiently(self.repos.budgets.get_all))
             with suppress(StoreUnavailable, StoreRefused):  # it is repeated
-                await self.tools.recorder.read_recordings()
-            await asyncio.sleep(LOOK_S)
+                await self.dependencies.recorder.read_recordings()
+            await asyncio.sleep(BATCH_POLL_INTERVAL_S)
 
     async def refresh_rollouts(self) -> None:
-        """Read the rollouts; the batch uses the one of its artifact."""
+        """Read the rollouts; the batch uses that of its artifact."""
 
         def load(artifact: Id, version: int) -> LoadedArtifact[Plan] | None:
             if artifact != (self.loaded.ref.kind, self.loaded.ref.name):
@@ -93,35 +93,38 @@ class BatchWork:
             record = self.repos.artifacts.get_record(*artifact, version)
             return LoadedArtifact[Plan].from_record(record, self.repos.artifacts.load_plan(record))
 
-        await self._patiently(self.tools.rollouts.refresh_rollouts, load)
+        await self._patiently(self.dependencies.rollouts.refresh_rollouts, load)
 
     async def record_confidences(self) -> None:
-        """Record how confidences compare with those of the build, in the batch and for every server."""
-        findings = self.tools.confidences.latest_findings(self.loaded.ref)
+        """Record how confidences compare with the build's, in the batch and for all servers."""
+        findings = self.dependencies.confidences.latest_findings(self.loaded.ref)
         if findings == self.recorded:  # a report that a new registration dropped is not repeated
             return
         problems = [f"endpoint {name!r}: {problem}" for name, problem in findings.items() if problem is not None]
         with suppress(StoreRefused):  # a store that is full: it is retried
-            await self._patiently(self.repos.batches.note_confidences, self.batch.id, self.attempt, problems)
+            await self._patiently(self.repos.batches.record_confidence_problems, self.batch.id, self.attempt, problems)
             await self._patiently(self.repos.confidence_reports.record_findings, self.loaded.ref, findings)
             self.recorded.update(findings)
 
     async def run_each(self) -> None:
-        """Run each item by itself, by the version that a rollout chooses."""
+        """Run each item separately, by the version that a rollout chooses."""
         unanswered = await self._unanswered()
         if self._embedder is None:
             await self._each(unanswered, self._run_alone)
             return
-        for at in range(0, len(unanswered), EMBEDDED_AT_ONCE):
-            await self._run_embedded(unanswered[at : at + EMBEDDED_AT_ONCE])
+        for at in range(0, len(unanswered), EMBEDDING_BATCH_SIZE):
+            await self._run_embedded(unanswered[at : at + EMBEDDING_BATCH_SIZE])
 
     async def _run_embedded(self, indices: Sequence[int]) -> None:
-        """Embed items, and run each with its embedding; those of a version with another embedder without."""
+        """Embed items, and run each with its embedding.
+
+        Items of a version with other embeddings are run without one.
+        """
         alike = list(indices)
-        if self.batch.divided and self.tools.rollouts.is_running:
+        if self.batch.divided and self.dependencies.rollouts.is_running:
             items = await self._patiently(self.repos.batches.get_items, self.batch.id, indices)
             versions = zip(indices, map(self._choose, items), strict=True)
-            alike = [index for index, version in versions if embedder_name(version) == self._embedder]
+            alike = [index for index, version in versions if shares_embeddings(version, self.loaded)]
         embeddings = await self._embeddings_of(alike)
 
         async def run(index: int) -> None:
@@ -130,23 +133,23 @@ class BatchWork:
         await self._each(sorted(set(indices) - set(alike) | embeddings.keys()), run)
 
     async def _run_alone(self, index: int, embedded: Embedded | None = None) -> None:
-        """Run an item by itself, and store its outcome."""
+        """Run an item separately, and store its outcome."""
         item = await self._patiently(self.repos.batches.get_item, self.batch.id, index)
         version, attempts = self._choose(item), count()
 
         def run() -> Awaitable[CompletedItem | FailedItem]:
-            item_run = new_item_run(version, item, self.batch.limits, self.tools)
-            if embedded is not None and embedder_name(version) == self._embedder:
+            item_run = new_item_run(version, item, self.batch.limits, self.dependencies)
+            if embedded is not None and shares_embeddings(version, self.loaded):
                 item_run = item_run.with_embedding(*embedded, is_charged=next(attempts) > 0)
-            return run_to_outcome(version, item_run, self.tools)
+            return run_to_outcome(version, item_run, self.dependencies)
 
         await self._keep(index, version, await self._run(version, run))
 
     def _choose(self, item: RunItem) -> LoadedArtifact[Plan]:
-        """Return the version that decides for an item: a canary chooses that of items with an id."""
+        """Return the version that decides for an item; a canary divides items with an id."""
         if item.id is None or not self.batch.divided:
             return self.loaded
-        return self.tools.rollouts.choose(self.loaded, item.id)
+        return self.dependencies.rollouts.choose(self.loaded, item.id)
 
     @property
     def _embedder(self) -> str | None:
@@ -170,14 +173,14 @@ class BatchWork:
 
             def assigned() -> Awaitable[CompletedItem | FailedItem]:
                 item_run = self._new_item_run(item).with_embedding(*embeddings[index], is_charged=next(attempts) > 0)
-                return run_assigned(self.loaded, item_run, whole, names[index], self.tools)
+                return run_assigned(self.loaded, item_run, whole, names[index], self.dependencies)
 
             await self._keep(index, self.loaded, await self._run(self.loaded, assigned))
 
         await self._each(indices, run)
 
     def _new_item_run(self, item: RunItem) -> ItemRun:
-        return new_item_run(self.loaded, item, self.batch.limits, self.tools)
+        return new_item_run(self.loaded, item, self.batch.limits, self.dependencies)
 
     async def _embeddings_of(self, indices: list[int]) -> dict[int, Embedded]:
         """Return the embeddings of items; each request has as many texts as the embedder accepts."""
@@ -186,70 +189,74 @@ class BatchWork:
         async def embed(indices: list[int]) -> None:
             embeddings.update(await self._embeddings(indices))
 
-        many = texts_at_once(self.loaded, self.tools.caller)
+        many = max_texts_per_call(self.loaded, self.dependencies.caller)
         await self._each([indices[at : at + many] for at in range(0, len(indices), many)], embed)
         return embeddings
 
     async def _embeddings(self, indices: list[int]) -> dict[int, Embedded]:
-        """Return the embeddings of items: as sent, stored by an earlier attempt, or computed by one request.
+        """Return the embeddings of items: sent, stored by an earlier attempt, or computed.
 
-        Items without an embedding are stored as failed.
+        Embeddings are computed by concurrent requests. Items without an embedding are stored as failed.
         """
         batches = self.repos.batches
         items = await self._patiently(batches.get_items, self.batch.id, indices)
-        made = await self._patiently(batches.list_works, self.batch.id, [f"embedding:{index}" for index in indices])
+        made = await self._patiently(
+            batches.list_checkpoints, self.batch.id, [f"embedding:{index}" for index in indices]
+        )
         embeddings = {index: _EMBEDDED.validate_json(one) for index, one in zip(indices, made, strict=True) if one}
         lacking = {index: item for index, item in zip(indices, items, strict=True) if index not in embeddings}
         texts = {index for index, item in lacking.items() if item.embedding is None}
         if texts:
-            await self._wait_for(frozenset([embedder_of(self.loaded)]), time.monotonic() + OUTAGE_S)
+            await self._wait_for(frozenset([require_embedder(self.loaded)]), time.monotonic() + OUTAGE_S)
         outcomes = await self._embedded(lacking, time.monotonic() + OUTAGE_S)
         there = {index: one for index, one in outcomes.items() if not isinstance(one, FailedItem)}
         if keep := {f"embedding:{index}": _EMBEDDED.dump_json(there[index]) for index in texts & there.keys()}:
-            await self._patiently(batches.keep_work, self.batch.id, self.attempt, keep)
+            await self._patiently(batches.store_checkpoint, self.batch.id, self.attempt, keep)
         for index, one in outcomes.items():
             if isinstance(one, FailedItem):
                 await self._keep(index, self._choose(lacking[index]), one)
         return embeddings | there
 
     async def _embedded(self, items: Mapping[int, RunItem], until: float) -> dict[int, Embedded | FailedItem]:
-        """Embed items; those for which nothing was called are tried again."""
+        """Embed items; repeat those for which no call was made."""
         item_runs = [self._new_item_run(item) for item in items.values()]
-        outcomes = dict(zip(items, await embed_items(self.loaded, item_runs, self.tools), strict=True))
+        outcomes = dict(zip(items, await embed_items(self.loaded, item_runs, self.dependencies), strict=True))
         uncalled = {index: items[index] for index, one in outcomes.items() if _is_uncalled(one)}
         if uncalled and time.monotonic() < until:
-            await asyncio.sleep(LOOK_S)
-            await self._wait_for(frozenset([embedder_of(self.loaded)]), until)
+            await asyncio.sleep(BATCH_POLL_INTERVAL_S)
+            await self._wait_for(frozenset([require_embedder(self.loaded)]), until)
             outcomes |= await self._embedded(uncalled, until)
         return outcomes
 
     async def _assignment(
         self, indices: list[int], vectors: Sequence[Sequence[float]]
     ) -> tuple[dict[int, str], dict[str, Any]]:
-        """Return the classifier of each item, as an earlier attempt has assigned all of them, or assign them now."""
+        """Return the classifier of each item, from an earlier attempt or by assigning all now."""
         batches = self.repos.batches
-        (kept,) = await self._patiently(batches.list_works, self.batch.id, [ASSIGNMENT])
+        (kept,) = await self._patiently(batches.list_checkpoints, self.batch.id, [ASSIGNMENT])
         if kept is not None:
             return _ASSIGNED.validate_json(kept)
         first = self._new_item_run(await self._patiently(batches.get_item, self.batch.id, indices[0]))
-        made = await assign_batch(self.loaded, first, vectors, self.tools)
+        made = await assign_batch(self.loaded, first, vectors, self.dependencies)
         whole = (dict(zip(indices, made.names, strict=True)), made.facts)
-        await self._patiently(batches.keep_work, self.batch.id, self.attempt, {ASSIGNMENT: _ASSIGNED.dump_json(whole)})
+        await self._patiently(
+            batches.store_checkpoint, self.batch.id, self.attempt, {ASSIGNMENT: _ASSIGNED.dump_json(whole)}
+        )
         return whole
 
     async def _run(
         self, version: LoadedArtifact[Plan], run: Callable[[], Awaitable[CompletedItem | FailedItem]]
     ) -> CompletedItem | FailedItem:
-        """Run an item once a classifier can be called.
+        """Run an item as soon as a classifier can be called.
 
-        While all circuits are open, this item and all later ones would fail at once. An item is run again if nothing
-        was called for it, if a limit per minute delays it, or if the store is unavailable.
+        While all circuits are open, this item and all later ones would fail immediately. An item is run again if no
+        call was made for it, if a limit per minute delays it, or if the store is unavailable.
         """
-        names, until = frozenset(callable_names(version)), time.monotonic() + OUTAGE_S
+        names, until = frozenset(list_callable_names(version)), time.monotonic() + OUTAGE_S
         embedder = embedder_name(version)
         while True:
             await self._wait_for(names, until)
-            if embedder not in (None, self._embedder):  # its embedding is part of the run
+            if embedder is not None and not shares_embeddings(version, self.loaded):  # its embedding is part of the run
                 await self._wait_for(frozenset([str(embedder)]), until)
             outcome = await run()
             if isinstance(outcome, FailedItem) and isinstance(outcome.error, TooManyRequests | StoreUnavailable):
@@ -257,16 +264,19 @@ class BatchWork:
                 continue
             if _was_called(outcome, names) or time.monotonic() > until:
                 return outcome
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(BATCH_POLL_INTERVAL_S)
 
     async def _wait_for(self, names: frozenset[str], until: float) -> None:
-        """Wait while none of the endpoints may be called."""
-        while names <= self.tools.caller.open_circuits() and time.monotonic() < until:
-            await asyncio.sleep(LOOK_S)
+        """Wait while all of the endpoints have open circuit breakers."""
+        while names <= self.dependencies.caller.open_circuits() and time.monotonic() < until:
+            await asyncio.sleep(BATCH_POLL_INTERVAL_S)
 
     async def _keep(self, index: int, version: LoadedArtifact[Plan], outcome: CompletedItem | FailedItem) -> None:
-        """Store what became of an item; the store may be away for a while, what was paid is not given up for that."""
-        record_in_rollout(version, outcome, self.tools)
+        """Store the outcome of an item.
+
+        If the store is unavailable, wait for it, so that paid answers are not lost.
+        """
+        record_in_rollout(version, outcome, self.dependencies)
         if isinstance(outcome, CompletedItem):
             line, spent = _line(version, outcome), outcome.run.spent
         else:
@@ -275,7 +285,7 @@ class BatchWork:
             spent = Spent(cost=cost, seconds=seconds, unit=self.batch.unit)
 
         def keep() -> None:
-            self.repos.batches.keep_answer(
+            self.repos.batches.store_answer(
                 self.batch.id, self.attempt, index, line, is_answer=isinstance(outcome, CompletedItem), spent=spent
             )
 
@@ -285,7 +295,7 @@ class BatchWork:
         return await self._patiently(self.repos.batches.list_unanswered, self.batch)
 
     async def _each(self, indices: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
-        """Do something for each item, or for several together, so many at the same time as the batch may."""
+        """Process items, or groups of items, with the batch's concurrency."""
         waiting = iter(indices)
 
         async def in_turn() -> None:
@@ -300,8 +310,8 @@ class BatchWork:
                 worker.cancel()
 
     async def _patiently(self, work: Callable[..., T], *args: Any) -> T:
-        """Ask the store, off the event loop; wait for it while it is away."""
-        until = time.monotonic() + LONGEST_S
+        """Use the store off the event loop; wait while it is unavailable."""
+        until = time.monotonic() + MAX_BATCH_DURATION_S
         while True:
             try:
                 return await asyncio.to_thread(work, *args)
@@ -313,7 +323,10 @@ class BatchWork:
 
 
 def _was_called(outcome: CompletedItem | FailedItem, names: frozenset[str]) -> bool:
-    """Return whether a run has called any of these, or its embedder in vain, or has an answer or a fault without it."""
+    """Return whether a run must not be repeated.
+
+    This is so if it called any of these names, called its embedder in vain, or has an answer or a fault without a call.
+    """
     if isinstance(outcome, CompletedItem) or not isinstance(outcome.error, EndpointFailed):
         return True
     if outcome.steps and all(step.error == UNKNOWN for step in outcome.steps):
@@ -322,18 +335,26 @@ def _was_called(outcome: CompletedItem | FailedItem, names: frozenset[str]) -> b
 
 
 def _is_uncalled(outcome: Embedded | FailedItem) -> bool:
-    """Return whether a text has no embedding because nothing was called, as while the embedder's circuit is open."""
-    return isinstance(outcome, FailedItem) and not any(step.attempts for step in outcome.steps)
+    """Return whether a text has no embedding although no call failed.
+
+    An example is an embedder with an open circuit breaker.
+    """
+    return isinstance(outcome, FailedItem) and not any(step.attempts and step.error for step in outcome.steps)
 
 
-def _line(loaded: LoadedArtifact[Plan], done: CompletedItem) -> str:
-    """Write a run as replies do; the facts may have been read from JSON."""
-    facts = orjson.loads(orjson.dumps(done.facts, default=vars))
-    reply = {**done.run.model_dump(mode="json"), "artifact": loaded.ref.model_dump(mode="json"), **facts}
+def _line(loaded: LoadedArtifact[Plan], completed_item: CompletedItem) -> str:
+    """Write a run in the form of a reply; its facts may have been parsed from JSON."""
+    facts = orjson.loads(orjson.dumps(completed_item.facts, default=vars))
+    reply = {**completed_item.run.model_dump(mode="json"), "artifact": loaded.ref.model_dump(mode="json"), **facts}
     return RunReply.model_validate_json(orjson.dumps(reply)).model_dump_json()
 
 
-def _without_answer(undone: FailedItem) -> dict[str, Any]:
-    """Write a run without an answer, with the class of its error, which determines the HTTP status."""
-    steps = [step.model_dump(mode="json") for step in undone.steps]
-    return {"id": undone.item_id, "error": str(undone.error), "kind": type(undone.error).__name__, "steps": steps}
+def _without_answer(failed_item: FailedItem) -> dict[str, Any]:
+    """Write a run without an answer; the class of its error determines the HTTP status."""
+    steps = [step.model_dump(mode="json") for step in failed_item.steps]
+    return {
+        "id": failed_item.item_id,
+        "error": str(failed_item.error),
+        "kind": type(failed_item.error).__name__,
+        "steps": steps,
+    }

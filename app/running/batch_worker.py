@@ -16,15 +16,15 @@ from app.processes.sandbox import Sandbox
 from app.recording.writer import RecordingWriter
 from app.running.batch_work import BatchWork
 from app.running.budget_guard import BudgetGuard
-from app.running.caller import Caller
+from app.running.endpoint_caller import EndpointCaller
 from app.running.item_queue import ItemQueue
 from app.running.item_start import RunDependencies
 from app.running.run_recorder import RunRecorder
 from app.running.spend_recorder import SpendRecorder
 from app.serving.catalog import LoadedArtifact
-from app.serving.rollouts import RolloutTraffic
+from app.serving.rollouts import RolloutSplitter
 from app.settings import Settings
-from app.store.batches import LONGEST_S, batch_of
+from app.store.batches import MAX_BATCH_DURATION_S, parse_job_id
 from app.store.budget_accounts import BudgetAccounts
 from app.store.conversations import Conversations
 from app.store.ledgers import Ledgers
@@ -39,7 +39,7 @@ logger = logging.getLogger("parsimony.worker")
 
 def run_batch(job_id: str) -> None:
     """Run a queued batch to its end; continue where an earlier attempt stopped."""
-    batch_id, attempt = batch_of(job_id) or ("", 0)
+    batch_id, attempt = parse_job_id(job_id) or ("", 0)
     with open_repositories(Settings(), client_name="parsimony-batch") as repos:
         batch = repos.batches.start_batch(batch_id, attempt)
         if batch is None:
@@ -60,21 +60,24 @@ def run_batch(job_id: str) -> None:
 
 
 def _reason(error: BaseException) -> str | None:
-    """Return why a batch failed; None for an internal error, which only the log has."""
+    """Return the reason why a batch failed; None for an internal error, only logged."""
     if isinstance(error, TimeoutError):
-        return f"took longer than {LONGEST_S // 3600} hours"
+        return f"took longer than {MAX_BATCH_DURATION_S // 3600} hours"
     if isinstance(error, MemoryError):
         return "ran out of memory"
     return str(error) if isinstance(error, ParsimonyError) else None
 
 
 async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
-    async with _tools(repos, Payer(batch.key or "", batch.team or "")) as tools, asyncio.timeout(LONGEST_S):
+    async with (
+        _tools(repos, Payer(batch.key or "", batch.team or "")) as dependencies,
+        asyncio.timeout(MAX_BATCH_DURATION_S),
+    ):
         record = await asyncio.to_thread(
             repos.artifacts.get_record, batch.artifact.kind, batch.artifact.name, batch.artifact.version
         )
         loaded = LoadedArtifact[Plan].from_record(record, await asyncio.to_thread(repos.artifacts.load_plan, record))
-        work = BatchWork(repos, batch, attempt, loaded, tools)
+        work = BatchWork(repos, batch, attempt, loaded, dependencies)
         await work.refresh_rollouts()
         reporting = asyncio.ensure_future(work.report_circuits_and_confidences())
         try:
@@ -89,10 +92,10 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
 async def _tools(repos: Repositories, payer: Payer) -> Any:
     """Return the dependencies of runs, with the currently registered endpoints and budgets."""
     metrics, tracing = Metrics(), open_tracing(version("parsimony-server"))
-    caller = Caller.from_settings(repos.settings, metrics, tracing)
+    caller = EndpointCaller.from_settings(repos.settings, metrics, tracing)
     budgets, spending = BudgetGuard(BudgetAccounts(repos.store), metrics), SpendRecorder(repos.spending)
     recorder = RunRecorder(RecordingWriter(repos.settings.recordings_dir, metrics), repos.recordings)
-    traffic = RolloutTraffic(repos.rollouts, metrics)
+    traffic = RolloutSplitter(repos.rollouts, metrics)
     sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
     try:
         await recorder.read_recordings()

@@ -9,12 +9,12 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from app.processes.clock import current_time
-from app.running.embedding import takes_embeddings
-from app.running.item_start import RunDependencies, make_run_query, refuse_infeasible_item, refuse_unless_assignable
-from app.running.runs import is_assigned_together, new_item_run, refuse_sizes
-from app.serving.answers import callable_names
+from app.processes.clock import current_timestamp
+from app.running.embedding import needs_embedding
+from app.running.item_start import RunDependencies, make_feasible_query, make_run_query, require_assignable_batch
+from app.running.runs import is_assigned_together, new_item_run, require_no_sizes
 from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import list_callable_names
 from app.settings import Settings
 from app.store.batches import new_id
 from app.store.table_types import PARQUET_MAGIC
@@ -32,7 +32,7 @@ RunIn = Callable[..., list[bytes]]
 
 
 def parse_batch_spec(text: str | bytes) -> BatchSpec:
-    """Parse the spec of a batch; raises InvalidRequest that lists every fault."""
+    """Parse the spec of a batch; raises InvalidRequest with all faults."""
     try:
         spec = BatchSpec.model_validate_json(text)
     except ValidationError as error:
@@ -50,9 +50,9 @@ def read_items(file: IO[bytes], settings: Settings, run_in: RunIn) -> list[RunIt
     Empty lines are ignored.
 
     Args:
-        run_in: runs the read of Parquet in a separate process, which malformed files may crash.
+        run_in: reads Parquet in a separate process, because malformed files may crash it.
     Raises:
-        InvalidRequest: the file is malformed; names the first invalid line.
+        InvalidRequest: the file is malformed; the error has the first invalid line.
         PayloadTooLarge: the file has too many items or bytes.
     """
     is_table = file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
@@ -92,14 +92,14 @@ def _item(where: str, text: bytes) -> RunItem:
         raise InvalidRequest.from_validation(error, FILE, where) from error
 
 
-async def refuse_unless_runnable(
+async def require_runnable_batch(
     loaded: LoadedArtifact[Plan],
     items: Sequence[RunItem],
     limits: RunLimits,
-    tools: RunDependencies,
+    dependencies: RunDependencies,
     registered: Collection[str],
 ) -> None:
-    """Raise an error if a batch cannot run; calls no endpoint.
+    """Raise an error if a batch cannot run; no endpoint is called.
 
     Reasons are limits that the kind does not support or cannot keep, items without the fields that decisions need,
     and classifiers without an endpoint.
@@ -108,24 +108,24 @@ async def refuse_unless_runnable(
         registered: names of the registered endpoints.
     """
     _refuse_missing(loaded, items, registered)
-    first = new_item_run(loaded, items[0], limits, tools)
+    first = new_item_run(loaded, items[0], limits, dependencies)
     if is_assigned_together(loaded, limits):
-        refuse_sizes(items)
-        refuse_unless_assignable(loaded, first, len(items))
+        require_no_sizes(items)
+        require_assignable_batch(loaded, first, len(items))
     else:
-        refuse_infeasible_item(loaded, first)
-    if takes_embeddings(loaded):
+        make_feasible_query(loaded, first)
+    if needs_embedding(loaded):
         _refuse_unless_embeddable(loaded, items)
-    if not takes_embeddings(loaded) or items[0].embedding is not None:
+    if not needs_embedding(loaded) or items[0].embedding is not None:
         query = make_run_query(loaded, first, items[0].embedding)
         await asyncio.to_thread(loaded.kind.decide, loaded.plan, query)
     for item in items:
-        new_item_run(loaded, item, limits, tools).refuse_unsupported(loaded.kind)
+        new_item_run(loaded, item, limits, dependencies).check_supported_fields(loaded.kind)
 
 
 def _refuse_missing(loaded: LoadedArtifact[Plan], items: Sequence[RunItem], registered: Collection[str]) -> None:
-    names = list(callable_names(loaded))
-    if takes_embeddings(loaded) and any(item.embedding is None for item in items):
+    names = list(list_callable_names(loaded))
+    if needs_embedding(loaded) and any(item.embedding is None for item in items):
         names += filter(None, [loaded.record.params.get("embedder")])
     missing = [name for name in names if name not in registered and name != WORDS]
     if missing:
@@ -134,8 +134,10 @@ def _refuse_missing(loaded: LoadedArtifact[Plan], items: Sequence[RunItem], regi
 
 
 def _refuse_unless_embeddable(loaded: LoadedArtifact[Plan], items: Sequence[RunItem]) -> None:
-    """Raise InvalidRequest if an item has neither an embedding nor a text to embed, or if lengths of embeddings
-    differ."""
+    """Raise InvalidRequest if an item has neither an embedding nor a text to embed.
+
+    Also raise it if lengths of embeddings differ.
+    """
     embedder = loaded.record.params.get("embedder")
     for place, item in enumerate(items, start=1):
         text = item.text if item.text is not None else item.item
@@ -147,8 +149,10 @@ def _refuse_unless_embeddable(loaded: LoadedArtifact[Plan], items: Sequence[RunI
         raise InvalidRequest.from_faults(Fault((FILE,), "must have embeddings of equal length"))
 
 
-def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequence[RunItem], payer: Payer) -> BatchFacts:
-    """Return the immutable facts of a batch that is to be queued."""
+def make_batch_facts(
+    loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequence[RunItem], payer: Payer
+) -> BatchFacts:
+    """Return the facts of a batch to be queued, which do not change later."""
     return BatchFacts(
         id=new_id(),
         artifact=loaded.ref,
@@ -159,5 +163,5 @@ def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequenc
         unit=loaded.record.unit,
         key=payer.key or None,
         team=payer.team or None,
-        created_at=current_time(),
+        created_at=current_timestamp(),
     )

@@ -1,7 +1,7 @@
 """Endpoint connections that limit the bytes and messages that they parse.
 
-A malicious endpoint may send interim replies, header lines, trailers, or chunk sizes without end. Parsing them takes
-Python time that delays other threads. So a connection counts bytes before it parses them.
+A malicious endpoint may send endless interim replies, header lines, trailers, or chunk sizes. Parsing them in Python
+delays other threads. So a connection counts bytes before it parses them.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class BoundedConnection(ResponseHandler):
         super().set_response_params(**params)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
-        """Count the head of an interim or final reply."""
+        """Count the bytes of the head of an interim or final reply."""
         self._heads += 1
         super().feed_data(data, size)
 

@@ -1,4 +1,7 @@
-"""Keeps items within budgets: reserves before their calls, settles after them, and repeats settlements that failed."""
+"""Keeps items within budgets: reserves before calls, and settles after them.
+
+Failed settlements are repeated.
+"""
 
 import asyncio
 import logging
@@ -13,7 +16,7 @@ from typing import TypeVar
 from uuid import uuid4
 
 from app.observability.metrics import Metrics
-from app.running.budget_headers import format_reset, headers_of
+from app.running.budget_headers import format_reset, make_budget_headers
 from app.running.planned_use import CallUse
 from app.store.budget_accounts import (
     LEASE_S,
@@ -21,8 +24,8 @@ from app.store.budget_accounts import (
     AccountUse,
     BudgetAccount,
     BudgetAccounts,
-    Reserved,
-    accounts_of,
+    ReservationOutcome,
+    list_accounts,
 )
 from app.store.budgets import StoredBudget
 from models import ArtifactRef
@@ -33,9 +36,9 @@ logger = logging.getLogger("parsimony.budgets")
 T = TypeVar("T")
 BUDGET_TIMEOUT_S = 2.0
 """An item is refused if the store does not reserve within this time."""
-REPEAT_S = 1.0
+SETTLEMENT_RETRY_S = 1.0
 """Pause between attempts to settle, in seconds."""
-SETTLING_S = 1800.0
+SETTLEMENT_TIMEOUT_S = 1800.0
 """How long a settlement is repeated, in seconds; less than the store remembers that it was made."""
 MAX_UNSETTLED = 100_000
 """Settlements that wait for the store; a server that has so many refuses further items."""
@@ -48,8 +51,9 @@ class Reservation:
 
     Attributes:
         uses: use of each account.
-        items: number of requests that it counts for.
-        reason: why only the cheapest classifier may be called; None: all may be called.
+        items: number of requests that the reservation is for.
+        reason: the reason why only the cheapest classifier may be called; None if all may be called.
+        item_budget: mean cost per item that paced budgets leave; inf for no limit.
         headers: headers of the reply.
     """
 
@@ -58,14 +62,16 @@ class Reservation:
     items: int
     reason: str | None
     headers: Mapping[str, str]
+    item_budget: float = inf
 
 
 @dataclass(frozen=True, slots=True)
 class _Settlement:
-    """A settlement that the store has not taken."""
+    """A settlement that the store has not yet accepted."""
 
     id: str
     used: tuple[tuple[BudgetAccount, float], ...]
+    items: int
     until: float
 
 
@@ -93,13 +99,13 @@ class BudgetGuard:
             return
         by_target: dict[tuple[str, str], list[BudgetAccount]] = {}
         for one in budgets:
-            by_target.setdefault((one.spec.scope, one.spec.target), []).extend(accounts_of(one))
+            by_target.setdefault((one.spec.scope, one.spec.target), []).extend(list_accounts(one))
         for name in {one.name for one in self._followed} - {one.name for one in budgets}:
             self.metrics.remove_budget(name)
         self._by_target, self._followed = by_target, budgets
 
     def find_accounts(self, payer: Payer, artifact: ArtifactRef, unit: str) -> tuple[BudgetAccount, ...]:
-        """Return the accounts that count an item of an artifact with this unit."""
+        """Return the accounts that items of an artifact with this unit are charged to."""
         if not self._by_target:
             return ()
         targets = (("key", payer.key), ("team", payer.team), ("artifact", f"{artifact.kind}/{artifact.name}"))
@@ -109,16 +115,16 @@ class BudgetGuard:
     async def reserve_item(
         self, accounts: Iterable[BudgetAccount], full: CallUse, least: CallUse | None, *, items: int = 1
     ) -> Reservation:
-        """Reserve the planned maximum of an item, or of several.
+        """Reserve the planned maximum of one or more items.
 
         Args:
-            least: the planned maximum with the cheapest classifier only; None: the item needs all its calls.
+            least: the planned maximum with the cheapest classifier only; None if the item needs all its calls.
             items: number of items.
 
         Raises:
             BudgetSpent: a budget refuses the item.
             TooManyRequests: a limit per minute is reached.
-            StoreUnavailable, StoreRefused: the store does not answer, and the budgets have no offline share left.
+            StoreUnavailable, StoreRefused: the store does not answer, and the offline share of the budgets is used up.
         """
         uses = tuple(
             AccountUse(one, _amount_of(one, full, items), None if least is None else _amount_of(one, least, items))
@@ -142,27 +148,28 @@ class BudgetGuard:
             raise _refusal(use, reserved.states[reserved.refused])
         self._live[id_] = tuple(use.account for use in uses)
         self._begin_upkeep()
-        reason = self._note_outcome(uses, reserved)
-        return Reservation(id_, uses, items, reason, headers_of([use.account for use in uses], reserved.states))
+        reason, own = self._note_outcome(uses, reserved), [use.account for use in uses]
+        budget = min_item_budget(own, reserved.states, items)
+        return Reservation(id_, uses, items, reason, make_budget_headers(own, reserved.states), budget)
 
     async def settle_item(self, reservation: Reservation, used: CallUse) -> Mapping[str, str]:
-        """End a reservation, settle the item's true use, and return the headers of its reply.
+        """End a reservation, settle the item's actual use, and return its reply's headers.
 
         If the store does not accept the settlement, it is repeated in the background.
         """
         self._live.pop(reservation.id, None)
         amounts = tuple((use.account, _amount_of(use.account, used, reservation.items)) for use in reservation.uses)
         try:
-            _, states = await self._in_store(self.accounts.settle_use, reservation.id, amounts)
+            _, states = await self._in_store(self.accounts.settle_use, reservation.id, amounts, reservation.items)
         except (StoreUnavailable, StoreRefused) as error:
             logger.warning("budget settlement delayed reservation=%s error=%s", reservation.id, error)
-            self._settle_later(reservation.id, amounts)
+            self._settle_later(reservation.id, amounts, reservation.items)
             return {}
         self._note_states(reservation.uses, states)
-        return headers_of([account for account, _ in amounts], states)
+        return make_budget_headers([account for account, _ in amounts], states)
 
     def begin_settlement(self, reservation: Reservation, used: CallUse) -> "asyncio.Task[Mapping[str, str]]":
-        """Settle in the background, even if the caller does not wait for it."""
+        """Settle in the background, even if the caller does not wait."""
         settling = asyncio.ensure_future(self.settle_item(reservation, used))
         self._settling.add(settling)
         settling.add_done_callback(self._settling.discard)
@@ -181,8 +188,13 @@ class BudgetGuard:
         except (StoreUnavailable, StoreRefused):  # what follows is refused, or held to the offline share
             return tuple(AccountState(0.0, 0.0, inf) for _ in accounts)
 
+    async def read_item_budget(self, accounts: Sequence[BudgetAccount], items: int) -> float:
+        """Return the mean cost per item that paced budgets leave; inf for no limit."""
+        paced = [one for one in accounts if one.is_paced]
+        return min_item_budget(paced, await self.read_states(paced), items)
+
     async def close(self) -> None:
-        """Make the outstanding settlements, if the store accepts them within ``BUDGET_TIMEOUT_S``."""
+        """Make pending settlements, if the store accepts them within ``BUDGET_TIMEOUT_S``."""
         if self._upkeep is not None:
             self._upkeep.cancel()
         with suppress(TimeoutError, StoreUnavailable, StoreRefused):
@@ -202,7 +214,10 @@ class BudgetGuard:
             raise StoreUnavailable(f"the store did not answer within {BUDGET_TIMEOUT_S:g} s") from error
 
     def _reserve_locally(self, uses: tuple[AccountUse, ...], items: int, error: Exception) -> Reservation:
-        """Reserve on this process's share of the accounts; raises StoreUnavailable if one has none left."""
+        """Reserve in this process's share of the accounts.
+
+        Raises StoreUnavailable if a share is used up.
+        """
         for use in uses:
             account, planned = use.account, self._shares[use.account.keys[0]]
             allowed = account.amount * account.spec.offline_share
@@ -217,8 +232,8 @@ class BudgetGuard:
             self._count(use.account, "offline")
         return Reservation(uuid4().hex, uses, items, None, {})
 
-    def _settle_later(self, id_: str, used: Iterable[tuple[BudgetAccount, float]]) -> None:
-        self._unsettled[id_] = _Settlement(id_, tuple(used), time.monotonic() + SETTLING_S)
+    def _settle_later(self, id_: str, used: Iterable[tuple[BudgetAccount, float]], items: int = 0) -> None:
+        self._unsettled[id_] = _Settlement(id_, tuple(used), items, time.monotonic() + SETTLEMENT_TIMEOUT_S)
         self._begin_upkeep()
 
     def _begin_upkeep(self) -> None:
@@ -226,10 +241,10 @@ class BudgetGuard:
             self._upkeep = asyncio.ensure_future(self._keep_up())
 
     async def _keep_up(self) -> None:
-        """Renew leases, and repeat settlements, until there are neither."""
+        """Renew leases and repeat settlements until none are left."""
         renewed_at = time.monotonic()
         while self._live or self._unsettled:
-            await asyncio.sleep(REPEAT_S)
+            await asyncio.sleep(SETTLEMENT_RETRY_S)
             with suppress(StoreUnavailable, StoreRefused):  # it is repeated
                 await self._settle_unsettled()
             if time.monotonic() - renewed_at > LEASE_S / 3:
@@ -240,7 +255,7 @@ class BudgetGuard:
     async def _settle_unsettled(self) -> None:
         for one in list(self._unsettled.values()):
             try:
-                await self._in_store(self.accounts.settle_use, one.id, one.used)
+                await self._in_store(self.accounts.settle_use, one.id, one.used, one.items)
             except (StoreUnavailable, StoreRefused):
                 if time.monotonic() < one.until:
                     raise
@@ -258,10 +273,15 @@ class BudgetGuard:
 
     def _note_states(self, uses: Sequence[AccountUse], states: Sequence[AccountState]) -> None:
         for use, state in zip(uses, states, strict=True):
-            self.metrics.note_budget(use.account.budget.name, use.account.quantity, use.account.amount, state.spent)
+            self.metrics.set_budget_gauges(
+                use.account.budget.name, use.account.quantity, use.account.amount, state.spent
+            )
 
-    def _note_outcome(self, uses: Sequence[AccountUse], reserved: Reserved) -> str | None:
-        """Count and log the accounts that are spent, and return why only the cheapest classifier may be called."""
+    def _note_outcome(self, uses: Sequence[AccountUse], reserved: ReservationOutcome) -> str | None:
+        """Count and log the spent accounts.
+
+        Return the reason if only the cheapest classifier may be called.
+        """
         reason, is_restricted = None, reserved.outcome == "cheapest"
         for use, state in zip(uses, reserved.states, strict=True):
             account, taken = use.account, use.least if is_restricted and use.least is not None else use.full
@@ -281,12 +301,18 @@ class BudgetGuard:
         self.metrics.budget_outcomes.labels(account.budget.name, outcome).inc()
 
 
+def min_item_budget(accounts: Sequence[BudgetAccount], states: Sequence[AccountState], items: int) -> float:
+    """Return the least mean cost per item that accounts leave; inf for no limit."""
+    budgets = (account.item_budget(state, items) for account, state in zip(accounts, states, strict=True))
+    return min(budgets, default=inf)
+
+
 def _amount_of(account: BudgetAccount, use: CallUse, items: int) -> float:
     return {"cost": use.cost, "requests": float(items), "tokens": float(use.tokens)}[account.quantity]
 
 
 def _refusal(use: AccountUse, state: AccountState) -> BudgetSpent | TooManyRequests:
-    """Return the error of an account that refuses an item."""
+    """Return the error of an account that rejects an item."""
     account = use.account
     if account.quantity != "cost" and use.full <= account.amount:  # else no minute is long enough
         wait_s = max(state.finish - time.time(), 1.0)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 
-from app.processes.clock import time_of_day
+from app.processes.clock import format_timestamp
 from app.store.budget_accounts import AccountState, BudgetAccount
 
 BUDGET_HEADERS = (
@@ -16,11 +16,11 @@ BUDGET_HEADERS = (
 
 
 def format_reset(state: AccountState) -> str | None:
-    """Return the end of an account's period, UTC, ISO 8601; None: never."""
-    return None if state.finish == inf else time_of_day(state.finish)
+    """Return the end of an account's period, UTC, ISO 8601; None if it never ends."""
+    return None if state.finish == inf else format_timestamp(state.finish)
 
 
-def headers_of(accounts: Sequence[BudgetAccount], states: Sequence[AccountState]) -> dict[str, str]:
+def make_budget_headers(accounts: Sequence[BudgetAccount], states: Sequence[AccountState]) -> dict[str, str]:
     """Return the headers of a reply: the budget with the smallest remaining share, and all exceeded budgets."""
     costs = [(a, s, a.amount - s.spent - s.held) for a, s in zip(accounts, states, strict=True) if a.quantity == "cost"]
     headers: dict[str, str] = {}

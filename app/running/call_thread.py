@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import uvloop
 
 T = TypeVar("T")
-RESULTS_AT_ONCE = 2
+MAX_CONCURRENT_RESULTS = 2
 """Results that are handed over before the callers' event loop looks for other work."""
 
 
@@ -74,9 +74,9 @@ class CallThread:
             self._hand_over_some()
 
     def _hand_over_some(self) -> None:
-        """Hand over a few results, and look for more at the next turn of the event loop."""
+        """Pass on a few results, and continue in the next iteration of the event loop."""
         self._is_handing_over = bool(self._results)
-        for _ in range(min(RESULTS_AT_ONCE, len(self._results))):
+        for _ in range(min(MAX_CONCURRENT_RESULTS, len(self._results))):
             self._results.popleft()()
         if self._is_handing_over:
             self._callers_loop.call_soon(self._hand_over_some)

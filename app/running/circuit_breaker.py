@@ -1,7 +1,7 @@
 """Circuit breakers: exclude failing endpoints, and probe them with single calls.
 
-Each server process has one circuit breaker per endpoint. It is not from a library: libraries wrap a function and record
-its exceptions, but here the content of replies determines failures, and decisions read the state before any call.
+Each server process has one circuit breaker per endpoint. Libraries are not suitable: they wrap a function and record
+its exceptions. Here, the content of replies determines failures, and decisions read the state before any call.
 """
 
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from models.endpoint import CircuitState
 
 FAILURES = 5
 """So many calls in a row that failed open the circuit."""
-REST_S = 10.0
+OPEN_CIRCUIT_S = 10.0
 """So many seconds it stays open before one call tries."""
 
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """Circuit breaker of one endpoint; times are in seconds of one clock."""
+    """Circuit breaker of one endpoint; all times are seconds of one clock."""
 
     failures: int = 0
     opened_until: float | None = None
@@ -50,8 +50,8 @@ class CircuitBreaker:
         While the circuit is open, only the result of the probe counts; other calls started before it opened.
 
         Args:
-            is_ill: whether the endpoint failed; None: unknown.
-            rest_s: seconds for which the circuit opens at once; None: only after repeated failures.
+            is_ill: whether the endpoint failed; None if unknown.
+            rest_s: seconds for which the circuit opens immediately; None if it opens only after repeated failures.
         """
         if is_probe:
             self.is_probed = False
@@ -63,4 +63,4 @@ class CircuitBreaker:
         if not is_ill:
             self.opened_until = None
         elif self.failures >= FAILURES and rest_s is None:
-            self.opened_until = now + REST_S
+            self.opened_until = now + OPEN_CIRCUIT_S

@@ -16,7 +16,10 @@ MAX_WATCHED = 10_000
 
 @dataclass(slots=True)
 class _Window:
-    """Confidences since the last comparison. runs: those of the artifact meanwhile, with or without a confidence."""
+    """Confidences since the last comparison.
+
+    ``runs`` is the number of the artifact's runs since then, with or without a confidence.
+    """
 
     confidences: list[float] = field(default_factory=list)
     runs: int = 0
@@ -38,7 +41,7 @@ class ConfidenceMonitor:
         """Add the confidences of a run's calls to their windows.
 
         Args:
-            profiles: the build's confidences by classifier (``profile_confidences``).
+            profiles: distribution of the build's confidences by classifier (``profile_confidences``).
         """
         confidences = {call.name: call.confidence for call in results if call.confidence is not None}
         for name, profile in profiles.items():
@@ -63,7 +66,7 @@ class ConfidenceMonitor:
             del self._windows[key]
 
     def latest_findings(self, ref: ArtifactRef) -> dict[str, str | None]:
-        """Return each classifier's problem in the last full window; None: no problem."""
+        """Return each classifier's problem in the last full window; None for none."""
         return {
             name: window.problem for (of, name), window in self._windows.items() if of == ref and window.is_compared
         }

@@ -1,7 +1,8 @@
-"""Turns of chats: the embedded text, the cost of a switch of models, and the latch after an escalation.
+"""Turns of chats: text to embed, cost of switching models, and the latch.
 
-The key of the state after a turn is the session's id, ``metadata.session_id`` of the request. Without an id, the key is
-a hash of the messages up to the answer, which the next turn repeats. Without the store, each turn is decided by itself.
+The latch holds an escalation for some turns. The key of the state after a turn is the session's id,
+``metadata.session_id`` of the request. Without an id, the key is a hash of the messages up to the answer, which the
+next turn repeats. If the store is unavailable, each turn is decided separately.
 """
 
 import asyncio
@@ -14,15 +15,15 @@ from typing import Any, TypeVar
 import numpy as np
 import orjson
 
-from app.running.caller import Caller
+from app.running.endpoint_caller import EndpointCaller
 from app.running.item_run import ItemRun
 from app.running.item_start import RunDependencies
 from app.running.planned_use import count_input_tokens
 from app.running.protocols.message import Chat
-from app.running.protocols.openai_chat_client import last_text
+from app.running.protocols.openai_chat_client import get_last_user_text
 from app.serving.catalog import LoadedArtifact
 from app.store.conversations import StoredConversation
-from models.conversation import ConversationOptions, render_conversation, text_of_message
+from models.conversation import ConversationOptions, encode_chat, read_conversation, text_of_message
 from models.endpoint import ChatEndpoint
 from models.errors import StoreRefused, StoreUnavailable
 from models.prices import MILLION, Prices
@@ -48,12 +49,12 @@ DEFAULT_ANSWER_TOKENS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ConversationTurn:
     """A turn of a conversation, and the state before it.
 
     Attributes:
         session: the conversation, if it has an id.
-        options: the artifact's options of conversations.
+        options: the artifact's conversation options.
         state: state after the earlier turns.
         chat: the request.
         input_tokens: estimated tokens of the prompt.
@@ -66,55 +67,57 @@ class Turn:
     input_tokens: int
 
 
-def options_of(loaded: LoadedArtifact[Plan]) -> ConversationOptions | None:
-    """Return an artifact's options of conversations; None: only the last message is embedded."""
-    given = loaded.record.params.get("conversation")
-    return None if given is None else ConversationOptions.model_validate(given)
+def format_chat_for_embedding(loaded: LoadedArtifact[Plan], chat: Chat) -> Any:
+    """Return the text to embed for a chat.
 
-
-def text_of_chat(loaded: LoadedArtifact[Plan], chat: Chat) -> Any:
-    """Return the text to embed for a chat: by the artifact's template, or else the last user message."""
-    options = options_of(loaded)
-    return last_text(chat) if options is None else render_conversation(chat.messages, options)
+    It is all messages if the artifact has conversation options, else the last user message.
+    """
+    has_options = read_conversation(loaded.record.params) is not None
+    return encode_chat(chat.messages) if has_options else get_last_user_text(chat)
 
 
 async def begin_turn(
-    loaded: LoadedArtifact[Plan], item_run: ItemRun, tools: RunDependencies
-) -> tuple[ItemRun, Turn | None]:
-    """Return a chat's run, with the costs of this turn and the latched models, and the turn."""
-    options, chat = options_of(loaded), item_run.item.item
+    loaded: LoadedArtifact[Plan], item_run: ItemRun, dependencies: RunDependencies
+) -> tuple[ItemRun, ConversationTurn | None]:
+    """Return the turn, and the chat's run with the costs of this turn and the latch."""
+    options, chat = read_conversation(loaded.record.params), item_run.item.item
     if options is None or not isinstance(chat, Chat):
         return item_run, None
-    session = _session_of(loaded, chat, tools)
-    before = session or _prefix_of(loaded, chat.messages, tools)
-    stored = None if before is None else await _in_store(tools.conversations.get_state, before)
+    session = _session_of(loaded, chat, dependencies)
+    before = session or _prefix_of(loaded, chat.messages, dependencies)
+    stored = None if before is None else await _in_store(dependencies.conversations.get_state, before)
     state = NEW_CONVERSATION if stored is None else _read_state(stored)
     tokens = count_input_tokens(chat)
-    names = [name for name in loaded.kind.answering_names(loaded.plan) if name not in item_run.excluded]
-    costs = price_models(names, tools.caller, state, tokens, _expect_answer(chat))
+    names = [name for name in loaded.kind.list_answering_names(loaded.plan) if name not in item_run.excluded]
+    costs = price_models(names, dependencies.caller, state, tokens, _expect_answer(chat))
     latched = _list_latched(loaded, names, state)
-    return replace(item_run, call_costs=costs, latched=latched), Turn(session, options, state, chat, tokens)
+    return replace(item_run, call_costs=costs, latched=latched), ConversationTurn(session, options, state, chat, tokens)
 
 
-async def end_turn(loaded: LoadedArtifact[Plan], turn: Turn | None, answer: RunAnswer, tools: RunDependencies) -> None:
+async def end_turn(
+    loaded: LoadedArtifact[Plan], turn: ConversationTurn | None, answer: RunAnswer, dependencies: RunDependencies
+) -> None:
     """Store the state after an answered turn."""
     if turn is None or answer.answered_by is None:
         return
     strengths = loaded.kind.mean_costs(loaded.plan)
     state = advance_state(turn.state, answer.answered_by, turn.input_tokens, strengths, turn.options.latch)
     message = {"role": "assistant", "content": answer.text if answer.text is not None else answer.label}
-    after = turn.session or _prefix_of(loaded, [*turn.chat.messages, message], tools)
+    after = turn.session or _prefix_of(loaded, [*turn.chat.messages, message], dependencies)
     stored = StoredConversation(
         cached=dict(state.cached), escalated_to=state.escalated_to, latch_turns=state.latch_turns, at=time.time()
     )
     if after is not None:
-        await _in_store(tools.conversations.put_state, after, stored)
+        await _in_store(dependencies.conversations.put_state, after, stored)
 
 
 def price_models(
-    names: Sequence[str], caller: Caller, state: ConversationState, input_tokens: int, output_tokens: float
+    names: Sequence[str], caller: EndpointCaller, state: ConversationState, input_tokens: int, output_tokens: float
 ) -> dict[str, float] | None:
-    """Return the expected cost of the turn with each model; None unless all have prices of tokens."""
+    """Return the expected cost of the turn with each model.
+
+    Return None unless all models have token prices.
+    """
     endpoints = [caller.get_endpoint(name) for name in names]
     prices = [one.prices for one in endpoints if isinstance(one, ChatEndpoint) and one.prices is not None]
     if not prices or len(prices) < len(names) or not all(one.input_per_million for one in prices):
@@ -132,7 +135,7 @@ def _token_prices(prices: Sequence[Prices]) -> TokenPrices:
 
 
 def _list_latched(loaded: LoadedArtifact[Plan], names: Sequence[str], state: ConversationState) -> frozenset[str]:
-    """Return the weaker classifiers, which are left out if a stronger one can be called."""
+    """Return the weaker classifiers to exclude if a stronger one can be called."""
     means = loaded.kind.mean_costs(loaded.plan)
     allowed = allow_models(state, names, np.array([means.get(name, 0.0) for name in names]))
     latched = frozenset(name for name, may in zip(names, allowed.tolist(), strict=True) if not may)
@@ -140,43 +143,43 @@ def _list_latched(loaded: LoadedArtifact[Plan], names: Sequence[str], state: Con
 
 
 def _expect_answer(chat: Chat) -> float:
-    """Return the expected tokens of the answer: the mean of the conversation's answers so far."""
+    """Return the expected tokens of the answer: the mean of earlier answers in the conversation."""
     answers = [count_input_tokens(text_of_message(one)) for one in chat.messages if one.get("role") == "assistant"]
     return sum(answers) / len(answers) if answers else DEFAULT_ANSWER_TOKENS
 
 
-def _session_of(loaded: LoadedArtifact[Plan], chat: Chat, tools: RunDependencies) -> str | None:
+def _session_of(loaded: LoadedArtifact[Plan], chat: Chat, dependencies: RunDependencies) -> str | None:
     metadata = chat.options.get("metadata")
     session = metadata.get("session_id") if isinstance(metadata, Mapping) else None
     if not isinstance(session, str) or not session:
         return None
-    return _write_key(loaded, tools, ["session", session])
+    return _write_key(loaded, dependencies, ["session", session])
 
 
 def _prefix_of(
-    loaded: LoadedArtifact[Plan], messages: Sequence[Mapping[str, Any]], tools: RunDependencies
+    loaded: LoadedArtifact[Plan], messages: Sequence[Mapping[str, Any]], dependencies: RunDependencies
 ) -> str | None:
     """Return the key of a conversation by its messages up to the last answer; None before the first answer."""
     answers = [place for place, one in enumerate(messages) if one.get("role") == "assistant"]
     if not answers:
         return None
     texts = [[one.get("role"), text_of_message(one)] for one in messages[: answers[-1] + 1]]
-    return _write_key(loaded, tools, ["messages", texts])
+    return _write_key(loaded, dependencies, ["messages", texts])
 
 
-def _write_key(loaded: LoadedArtifact[Plan], tools: RunDependencies, parts: list[Any]) -> str:
-    """Write the key of a conversation of one client with one artifact: another client's is another one."""
-    return orjson.dumps([loaded.ref.kind, loaded.ref.name, tools.client, *parts]).decode()
+def _write_key(loaded: LoadedArtifact[Plan], dependencies: RunDependencies, parts: list[Any]) -> str:
+    """Return the key of a conversation, which is specific to client and artifact."""
+    return orjson.dumps([loaded.ref.kind, loaded.ref.name, dependencies.client, *parts]).decode()
 
 
 def _read_state(stored: StoredConversation) -> ConversationState:
-    """Return a stored state, without what providers have forgotten meanwhile."""
+    """Parse a stored state, without cached tokens that providers have since dropped."""
     is_cached = time.time() - stored.at < PROVIDER_CACHE_S
     return ConversationState(stored.cached if is_cached else {}, stored.escalated_to, stored.latch_turns)
 
 
 async def _in_store(work: Callable[..., T], *args: object) -> T | None:
-    """Use the store in a thread; None if it does not answer in time."""
+    """Use the store in a thread; return None if it does not answer in time."""
     try:
         return await asyncio.wait_for(asyncio.to_thread(work, *args), STATE_TIMEOUT_S)
     except (StoreUnavailable, StoreRefused, TimeoutError) as error:

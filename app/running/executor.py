@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.running.caller import Caller, ChunkStream
+from app.running.endpoint_caller import ChunkStream, EndpointCaller
 from app.running.protocols.message import Chat
 from models import InvalidRequest
 from models.endpoint import ChatEndpoint, ProbeReply
@@ -15,7 +15,7 @@ from models.run import Run, RunStep, Spent
 from parsimony.runs.steps import Call, CallResult, CallResults, RunAnswer
 from solvers.running import Runner
 
-MAX_HELD_CHUNKS = 4096
+MAX_BUFFERED_CHUNKS = 4096
 """Chunks that are kept of a call whose answer may be escalated; the endpoint limits their size."""
 
 
@@ -26,7 +26,7 @@ class CallPricing:
     Attributes:
         planned_cost: expected cost by name.
         unit: the artifact's unit of cost.
-        unit_s: seconds per ``unit``; None if that is not a unit of time.
+        unit_s: seconds per ``unit``; None if ``unit`` is not a unit of time.
     """
 
     planned_cost: Callable[[str], float]
@@ -36,8 +36,8 @@ class CallPricing:
     def cost_of(self, result: CallResult) -> float:
         """Return the cost of a call, in the artifact's unit.
 
-        It is the reported cost; else the duration, if the unit is a unit of time; else the planned cost, if the call
-        may have been paid; else 0.
+        It is the reported cost. Otherwise, it is the duration if the unit is a unit of time; else the planned cost if
+        the call may have been paid; else 0.
         """
         if result.cost is not None:
             return result.cost
@@ -50,14 +50,14 @@ class CallPricing:
 
 @dataclass(slots=True)
 class RunProgress:
-    """Progress of a run, readable also after it has failed.
+    """Progress of a run, which can also be read after the run has failed.
 
     Attributes:
-        facts: further fields of the reply, once the decision is made.
+        facts: additional fields of the reply, once the decision is made.
         started_calls: names of started calls, in order.
         results: results of calls, including those before the decision.
-        embedding: the computed embedding of the item; None: it was sent, or is not needed.
-        charged: number of results that budgets do not count, because an earlier attempt has counted them.
+        embedding: the computed embedding of the item; None if it was sent or is not needed.
+        charged: number of results that an earlier attempt has already charged to budgets.
         headers: headers of the reply.
     """
 
@@ -79,30 +79,36 @@ class CompletedRun:
 
 
 @dataclass(slots=True)
-class HeldChunks:
-    """The chunks of an answer that may be escalated, held until it is accepted; there is a maximum number."""
+class BufferedChunks:
+    """Chunks of an answer that may be escalated, held until it is accepted.
+
+    The number of chunks is limited.
+    """
 
     chunks: list[Mapping[str, Any]] = field(default_factory=list)
     count: int = 0
 
-    def hold_chunk(self, chunk: Mapping[str, Any]) -> None:
-        """Hold a chunk. Beyond ``MAX_HELD_CHUNKS``, all chunks are dropped, and the answer is sent in one piece."""
+    def buffer_chunk(self, chunk: Mapping[str, Any]) -> None:
+        """Hold a chunk.
+
+        Beyond ``MAX_BUFFERED_CHUNKS``, all chunks are dropped, and the answer is sent as a whole.
+        """
         self.count += 1
-        if self.count <= MAX_HELD_CHUNKS:
+        if self.count <= MAX_BUFFERED_CHUNKS:
             self.chunks.append(chunk)
         else:
             self.chunks.clear()
 
     def release_chunks(self, stream: ChunkStream) -> None:
-        """Pass the chunks on, in order."""
+        """Send the held chunks, in order."""
         for chunk in self.chunks:
             stream.take(chunk)
         self.chunks.clear()
 
 
-async def drive_runner(
+async def execute_run(
     runner: Runner,
-    caller: Caller,
+    caller: EndpointCaller,
     item: Any,
     ends_at: float,
     *,
@@ -119,15 +125,15 @@ async def drive_runner(
         ends_at: deadline on the clock ``time.monotonic``.
         off_loop: whether to run slow steps in a thread.
         progress: updated during the run.
-        stream: receives the chunks of the final answer: as they arrive if the call is the last one, else once the
-            answer is accepted. If the answer of the last call is interrupted, the run ends.
+        stream: receives the chunks of the final answer. They are sent as they arrive if the call is the last one, else
+            once the answer is accepted. If the answer of the last call is interrupted, the run ends.
         client: who sent the item.
     Raises:
         ProviderRefused: a language model's provider rejects the chat request itself.
         InvalidRequest: several answers are requested, and the first one may be escalated.
     """
     started = time.monotonic()
-    has_streamed, held = False, HeldChunks()
+    has_streamed, held = False, BufferedChunks()
 
     def pass_on(chunk: Mapping[str, Any]) -> None:
         nonlocal has_streamed
@@ -149,8 +155,10 @@ async def drive_runner(
         _refuse_many_answers(item, following)
         within = min(following.timeout_s, ends_at - time.monotonic())
         names = following.names
-        held = HeldChunks()
-        takes = replace(stream, take=pass_on if following.is_last else held.hold_chunk) if stream is not None else None
+        held = BufferedChunks()
+        takes = (
+            replace(stream, take=pass_on if following.is_last else held.buffer_chunk) if stream is not None else None
+        )
         takes = takes if following.is_last or len(names) == 1 else None
         progress.started_calls += names
         calls = [caller.call_endpoint(name, item, max(within, 0.0), takes, client) for name in names]
@@ -167,14 +175,14 @@ async def drive_runner(
 
 
 def _refuse_many_answers(item: Any, call: Call) -> None:
-    """Raise InvalidRequest for several answers to a chat where the call's answer must be judged."""
+    """Raise InvalidRequest for a chat that requests several answers from a judged call."""
     if isinstance(item, Chat) and item.has_many_answers and not call.is_last:
         reason = f"must be 1, got {item.options['n']}: the answer of {call.names[0]} may be escalated"
         raise InvalidRequest.from_faults(Fault(("n",), reason))
 
 
-def _raise_rejection(item: Any, caller: Caller, results: list[CallResult]) -> None:
-    """Raise ProviderRefused if a provider rejects a chat request, which no other model would take."""
+def _raise_rejection(item: Any, caller: EndpointCaller, results: list[CallResult]) -> None:
+    """Raise ProviderRefused if a provider rejects a chat that no other model would accept."""
     for one in results if isinstance(item, Chat) else ():
         reply = one.provider_error if one.is_refused else None
         if reply is not None and isinstance(caller.get_endpoint(one.name), ChatEndpoint):
@@ -182,7 +190,7 @@ def _raise_rejection(item: Any, caller: Caller, results: list[CallResult]) -> No
 
 
 class _Ended(Exception):
-    """A runner ended: StopIteration may not pass a thread or a coroutine."""
+    """The end of a runner; StopIteration must not pass a thread or a coroutine."""
 
     def __init__(self, answer: RunAnswer) -> None:
         super().__init__()

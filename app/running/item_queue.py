@@ -13,7 +13,7 @@ from models.errors import RunTimeout
 
 T = TypeVar("T")
 R = TypeVar("R")
-STARTS_AT_ONCE = 2
+MAX_CONCURRENT_STARTS = 2
 """Items that start before the event loop looks for other work."""
 
 
@@ -74,18 +74,21 @@ class ItemQueue:
             asyncio.get_running_loop().call_soon(self._start_some)
 
     def _start_some(self) -> None:
-        """Start a few items, one of each caller in turn, and come back for more."""
+        """Start a few items, one per caller in turn, and schedule the next ones."""
         self._is_scheduled = False
-        started = sum(self._start_next() for _ in range(STARTS_AT_ONCE))
-        if started == STARTS_AT_ONCE:
+        started = sum(self._start_next() for _ in range(MAX_CONCURRENT_STARTS))
+        if started == MAX_CONCURRENT_STARTS:
             self._schedule()
 
     def _start_next(self) -> bool:
-        """Start the next item of the first caller who may; return whether there was one."""
+        """Start the next item of the first caller with a free slot.
+
+        Return whether there was one.
+        """
         return any(self._running[caller] < self.max_per_caller and self._pop(caller) for caller in list(self._waiting))
 
     def _pop(self, caller: str) -> bool:
-        """Start a caller's oldest item that still waits, and put the caller behind the others."""
+        """Start a caller's oldest waiting item, and move the caller to the end of the queue."""
         queue = self._waiting[caller]
         while queue:
             future = queue.popleft()

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from app.running.executor import RunProgress
 from models import InvalidRequest
@@ -23,10 +24,12 @@ class ItemRun:
         time_limit_s: time limit in seconds.
         ends_at: end of the time limit on the clock ``time.monotonic``.
         excluded: names that must not be called.
-        classifier: the only classifier to call, instead of a decision; None: decide.
-        degraded: the reason in the reply why only this classifier is called; None: no reason.
+        classifier: the only classifier to call, instead of a decision; None to decide.
+        degraded: the reason, for the reply, why only this classifier is called; None without a reason.
         latched: weaker classifiers that are excluded after an escalation in the conversation.
-        call_costs: expected cost of each classifier's call; None: the artifact's expected costs.
+        call_costs: expected cost of each classifier's call; None for the artifact's expected costs.
+        item_budget: mean cost per item that paced budgets leave, for artifacts whose items share a budget; inf for no
+            limit.
     """
 
     item: RunItem
@@ -39,6 +42,7 @@ class ItemRun:
     degraded: str | None = None
     latched: frozenset[str] = frozenset()
     call_costs: Mapping[str, float] | None = None
+    item_budget: float = inf
 
     @property
     def remaining_seconds(self) -> float:
@@ -55,13 +59,13 @@ class ItemRun:
         """Return a copy with the item's embedding and the calls that computed it.
 
         Args:
-            is_charged: whether budgets have counted these calls.
+            is_charged: whether these calls are already charged to budgets.
         """
         item = self.item.model_copy(update={"embedding": embedding})
         progress = RunProgress(results=list(calls), charged=len(calls) if is_charged else 0)
         return replace(self, item=item, progress=progress)
 
-    def refuse_unsupported(self, kind: AnyKind) -> None:
+    def check_supported_fields(self, kind: AnyKind) -> None:
         """Raise InvalidRequest for fields that the artifact's kind does not support."""
         given = {**vars(self.item), **vars(self.limits)}
         for name in OPTIONAL_FIELDS:

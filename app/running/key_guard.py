@@ -1,6 +1,7 @@
-"""Keeps endpoints' API keys out of replies.
+"""Removes endpoints' API keys from replies.
 
-An endpoint receives the key and could return it: verbatim, escaped in JSON, or in pieces of a streamed answer.
+An endpoint receives its key and could return it: verbatim, escaped in JSON, or in pieces of a streamed answer. Replies
+with the key are rejected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +17,12 @@ _GROWING = frozenset(("content", "refusal", "reasoning", "reasoning_content", "a
 """Fields of a delta whose texts are continued by later ones."""
 
 
-class KeyRepeated(Exception):
+class SecretLeaked(Exception):
     """Raised for a reply that contains the key that was sent."""
 
 
 class KeyGuard:
-    """Searches replies for one key; methods raise KeyRepeated if they find it."""
+    """Searches replies for one key; methods raise SecretLeaked if they find it."""
 
     def __init__(self, key: str) -> None:
         self._key, self._held = key, dict[tuple[Any, ...], str]()
@@ -30,7 +31,7 @@ class KeyGuard:
     def check_body(self, body: bytes) -> None:
         """Check the bytes of a reply."""
         if any(form in body for form in self._forms):
-            raise KeyRepeated
+            raise SecretLeaked
 
     def check_content(self, body: bytes) -> None:
         """Check a reply that may be JSON, in which escaped keys are decoded."""
@@ -40,10 +41,13 @@ class KeyGuard:
     def check_response(self, response: ParsedResponse) -> None:
         """Check a parsed reply, in which escaped keys are decoded."""
         if _in_json(self._key) in orjson.dumps(response):
-            raise KeyRepeated
+            raise SecretLeaked
 
     def guard_chunks(self, pass_on: OnChunk) -> OnChunk:
-        """Return a filter of chunks that holds back a possible start of the key at the end of each text."""
+        """Return a filter of chunks that holds back a possible start of the key.
+
+        The start may be at the end of any text.
+        """
 
         def take(chunk: Mapping[str, Any]) -> None:
             choices = chunk.get("choices")
@@ -61,13 +65,13 @@ class KeyGuard:
         return take
 
     def release_held(self, pass_on: OnChunk) -> None:
-        """Pass on the held-back texts at the end of the answer."""
+        """Emit the held-back texts at the end of the answer."""
         held, self._held = self._held, {}
         for (choice, *path), text in held.items():
             pass_on({"choices": [{INDEX: choice, "delta": _nest(path, text), "finish_reason": None}]})
 
     def _guard(self, value: Any, path: tuple[Any, ...]) -> Any:
-        """Return a part of a delta without the end of its text that is held back."""
+        """Return a part of a delta without the held-back end of its text."""
         if isinstance(value, dict):
             return {name: self._guard(each, (*path, name)) for name, each in value.items()}
         if isinstance(value, list):
@@ -76,14 +80,14 @@ class KeyGuard:
             return value
         text = self._held.pop(path, "") + value
         if self._key in text:
-            raise KeyRepeated
+            raise SecretLeaked
         held = self._count_overlap(text) if path[-1] in _GROWING else 0
         if held:
             self._held[path] = text[len(text) - held :]
         return text[: len(text) - held]
 
     def _count_overlap(self, text: str) -> int:
-        """Count the characters at the end of a text that a key may begin with."""
+        """Return the number of characters at the end of a text that could begin the key."""
         longest = min(len(self._key) - 1, len(text))
         return next((size for size in range(longest, 0, -1) if text.endswith(self._key[:size])), 0)
 

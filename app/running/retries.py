@@ -1,6 +1,6 @@
 """Retries of endpoint calls, with exponential backoff, jitter, and the reply's Retry-After.
 
-A call is retried only if nothing can have been paid (``CallFailed.again``).
+A call is retried only if it cannot have been charged (``CallFailed.again``).
 """
 
 import asyncio

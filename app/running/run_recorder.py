@@ -1,8 +1,9 @@
-"""Records runs: selects recorded and explored runs at random, and calls the other classifiers in the background.
+"""Records runs: samples runs to record and to explore at random.
 
-A random draw that is independent of the item decides whether a run is explored. A draw is made unless earlier items
-prevent exploration: by the budget, the calls in flight, or the circuit breakers. So the probability ``explore`` that is
-written with a row is exact, whether or not the run was explored.
+To explore a run, the other classifiers are called in the background. A random draw that is independent of the item
+decides whether a run is explored. No draw is made if earlier items prevent exploration, by the budget, the calls in
+flight, or the circuit breakers. So the probability ``explore`` that is written with a row is exact, whether or not the
+run was explored.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ import orjson
 
 from app.recording.row_lines import make_row_line
 from app.recording.writer import RecordingWriter
-from app.running.caller import Caller
+from app.running.endpoint_caller import EndpointCaller
 from app.running.executor import CallPricing, CompletedRun
 from app.running.item_run import ItemRun
 from app.running.protocols.message import Chat
@@ -39,16 +40,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("parsimony.recordings")
 EXPLORE_TIMEOUT_S = 60.0
 """Time limit of the calls of exploration, for each item."""
-MAX_EXPLORED_AT_ONCE = 8
+MAX_CONCURRENT_EXPLORATIONS = 8
 """Items explored at the same time, for each recording and process; until one ends, no further run is drawn."""
-FLUSH_S = 1.0
+FLUSH_INTERVAL_S = 1.0
 CLOSE_S = 5.0
 """How long a server that ends waits for calls of exploration."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RecordedRun:
-    """A run that is kept: what decided, its calls, and its chance of exploration."""
+    """A run to record: its decision, its calls, and its probability of exploration."""
 
     recording: StoredRecording
     loaded: LoadedArtifact[Plan]
@@ -57,17 +58,17 @@ class _RecordedRun:
     pricing: CallPricing
     explore: float
     time: float
-    caller: Caller
+    caller: EndpointCaller
     explored: Sequence[CallResult] = ()
 
 
 @dataclass(slots=True)
 class _ExploreAccount:
-    """What the exploration of a recording costs in a day.
+    """The exploration cost of a recording on one day.
 
     Attributes:
-        total: what the store has counted, on all servers; None: not read yet.
-        pending: cost that the store has not counted.
+        total: cost in the store, of all servers; None if not read yet.
+        pending: cost that is not yet in the store.
         reserved: planned cost of calls in flight.
     """
 
@@ -109,7 +110,10 @@ class RunRecorder:
             self._begin_flush()
 
     async def read_recordings(self) -> None:
-        """Read the recordings from the store, and bound their files; raises StoreUnavailable or StoreRefused."""
+        """Read the recordings from the store, and apply the bounds on their files.
+
+        Raises StoreUnavailable or StoreRefused.
+        """
         recordings = await asyncio.to_thread(self.repository.get_all)
         self.writer.update_recordings(recordings, await asyncio.to_thread(self.repository.list_deleted))
         self.update_recordings(recordings)
@@ -120,10 +124,12 @@ class RunRecorder:
         item_run: ItemRun,
         completed: CompletedRun,
         pricing: CallPricing,
-        tools: "RunDependencies",
+        dependencies: "RunDependencies",
     ) -> None:
-        """Write a run in the background if it is selected for recording, and explore it if it is selected for
-        exploration."""
+        """Write a run in the background if it is selected for recording.
+
+        If it is selected for exploration, explore it first.
+        """
         recordings = self._by_artifact.get((loaded.ref.kind, loaded.ref.name))
         for recording in recordings or ():
             if recording.spec.sample < 1 and self.draw() >= recording.spec.sample:
@@ -131,16 +137,16 @@ class RunRecorder:
             planned = sum(loaded.kind.mean_costs(loaded.plan).values()) if recording.spec.explore else 0.0
             explore = self._chance_of(recording, loaded, planned, item_run.excluded)
             results = tuple(completed.results)
-            run = _RecordedRun(recording, loaded, item_run, results, pricing, explore, time.time(), tools.caller)
+            run = _RecordedRun(recording, loaded, item_run, results, pricing, explore, time.time(), dependencies.caller)
             if explore and self.draw() < explore:
-                self._begin_exploration(run, planned, tools)
+                self._begin_exploration(run, planned, dependencies)
             else:
                 self._write(run)
 
     def _chance_of(
         self, recording: StoredRecording, loaded: LoadedArtifact[Plan], planned: float, excluded: frozenset[str]
     ) -> float:
-        """Return the probability that a run is explored, which must not depend on its item.
+        """Return the probability that a run is explored; it must not depend on the item.
 
         Args:
             excluded: names whose circuit breaker was open when the run began.
@@ -148,38 +154,41 @@ class RunRecorder:
         if not recording.spec.explore:
             return 0.0
         account = self._account_of(recording)
-        if account.total is None or account.items >= MAX_EXPLORED_AT_ONCE:
+        if account.total is None or account.items >= MAX_CONCURRENT_EXPLORATIONS:
             return 0.0
         spent = account.total + account.pending + account.reserved
         if spent + planned > (recording.spec.explore_budget or 0.0):
             return 0.0
-        names = loaded.kind.answering_names(loaded.plan)
+        names = loaded.kind.list_answering_names(loaded.plan)
         return 0.0 if excluded.intersection(names) else recording.spec.explore
 
     def _account_of(self, recording: StoredRecording) -> _ExploreAccount:
-        """Return the account of today, whose total is read in the background."""
+        """Return today's account; its total is read in the background."""
         account, day = self._accounts.setdefault(recording.id, _ExploreAccount()), _today()
         if account.day != day:
             account.day, account.total = day, None
             self._begin_flush()
         return account
 
-    def _begin_exploration(self, run: _RecordedRun, planned: float, tools: "RunDependencies") -> None:
+    def _begin_exploration(self, run: _RecordedRun, planned: float, dependencies: "RunDependencies") -> None:
         account = self._account_of(run.recording)
         account.reserved += planned
         account.items += 1
-        exploring = asyncio.ensure_future(self._explore(run, account, planned, tools))
+        exploring = asyncio.ensure_future(self._explore(run, account, planned, dependencies))
         self._exploring.add(exploring)
         exploring.add_done_callback(self._exploring.discard)
 
     async def _explore(
-        self, run: _RecordedRun, account: _ExploreAccount, planned: float, tools: "RunDependencies"
+        self, run: _RecordedRun, account: _ExploreAccount, planned: float, dependencies: "RunDependencies"
     ) -> None:
-        """Call the classifiers that were not called, and write the run with these calls."""
+        """Call the classifiers that the run did not call, and write it with all calls."""
         called = {one.name for one in run.results}
-        names = [name for name in run.loaded.kind.answering_names(run.loaded.plan) if name not in called]
+        names = [name for name in run.loaded.kind.list_answering_names(run.loaded.plan) if name not in called]
         item = run.item_run.item.item
-        calls = [tools.caller.call_endpoint(name, item, EXPLORE_TIMEOUT_S, client=tools.client) for name in names]
+        calls = [
+            dependencies.caller.call_endpoint(name, item, EXPLORE_TIMEOUT_S, client=dependencies.client)
+            for name in names
+        ]
         results: Sequence[CallResult] = ()
         try:
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
@@ -195,7 +204,7 @@ class RunRecorder:
             account.items -= 1
             account.pending += sum(map(run.pricing.cost_of, results))
             self._write(replace(run, explored=results))
-            tools.spending.record_calls(run.loaded, NO_PAYER, results, run.pricing, tools.caller)
+            dependencies.spending.record_calls(run.loaded, NO_PAYER, results, run.pricing, dependencies.caller)
             self._begin_flush()
 
     def _write(self, run: _RecordedRun) -> None:
@@ -206,12 +215,12 @@ class RunRecorder:
             self._flushing = asyncio.ensure_future(self._flush_all())
 
     async def _flush_all(self) -> None:
-        """Count costs of exploration in the store, and read its totals, until nothing is left to count."""
+        """Add exploration costs to the store and read its totals, until none are pending."""
         while any(one.pending or one.total is None or one.items for one in self._accounts.values()):
             with suppress(StoreUnavailable, StoreRefused):  # it is repeated
                 for recording_id, account in list(self._accounts.items()):
                     await self._flush_account(recording_id, account)
-            await asyncio.sleep(FLUSH_S)
+            await asyncio.sleep(FLUSH_INTERVAL_S)
 
     async def _flush_account(self, recording_id: str, account: _ExploreAccount) -> None:
         day, cost = _today(), account.pending
@@ -220,7 +229,7 @@ class RunRecorder:
         account.day, account.total = day, total
 
     async def close(self) -> None:
-        """Wait for calls of exploration, and count their costs, if the store is available."""
+        """Wait for exploration calls, and add their costs to the store, if available."""
         if self._exploring:
             await asyncio.wait(self._exploring, timeout=CLOSE_S)
         for one in self._exploring:
@@ -229,7 +238,7 @@ class RunRecorder:
         if self._flushing is not None:
             self._flushing.cancel()
         with suppress(StoreUnavailable, StoreRefused, TimeoutError):
-            async with asyncio.timeout(FLUSH_S):
+            async with asyncio.timeout(FLUSH_INTERVAL_S):
                 for recording_id, account in self._accounts.items():
                     if account.pending:
                         await self._flush_account(recording_id, account)
@@ -239,8 +248,8 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def _list_labels(names: Sequence[str], caller: Caller) -> dict[str, frozenset[str]]:
-    """Return the classes of language models; none of those that answer freely."""
+def _list_labels(names: Sequence[str], caller: EndpointCaller) -> dict[str, frozenset[str]]:
+    """Return the classes of language models that answer with a class."""
     endpoints = ((name, caller.get_endpoint(name)) for name in names)
     chats = ((name, one) for name, one in endpoints if isinstance(one, ChatEndpoint))
     return {name: frozenset(getattr(one.answer, "labels", ())) for name, one in chats}
@@ -250,7 +259,7 @@ def _make_line(run: _RecordedRun) -> bytes:
     """Return the line of a run."""
     item = run.item_run.item
     size = () if item.size is None else item.size if isinstance(item.size, tuple) else (item.size,)
-    candidates = run.loaded.kind.answering_names(run.loaded.plan)
+    candidates = run.loaded.kind.list_answering_names(run.loaded.plan)
     labels = _list_labels(candidates, run.caller)
     calls = [_describe_call(run, one, labels, 1.0, is_explored=False) for one in run.results if one.name in candidates]
     calls += [_describe_call(run, one, labels, run.explore, is_explored=True) for one in run.explored]
@@ -275,7 +284,7 @@ def _describe_call(
     *,
     is_explored: bool,
 ) -> dict[str, Any]:
-    """Return a call without what may be content: free answers of language models, and messages of errors."""
+    """Return a call without possible content: free answers and error messages."""
     keeps, classes = run.recording.spec.keeps_items, labels.get(result.name)
     is_content = classes is not None and result.label not in classes
     error = None if result.error is None else result.error[:MAX_ERROR] if keeps else "failed"
@@ -292,11 +301,14 @@ def _describe_call(
 
 
 def _to_json(item: Any) -> Any:
-    """Return an item as JSON; a chat as the fields of its request."""
+    """Return an item as JSON; for a chat, the fields of its request."""
     return {**item.options, "messages": item.messages} if isinstance(item, Chat) else item
 
 
 def hash_item(key: str, item: Any) -> str:
-    """Return an id for an item that has none: a keyed hash, equal for equal items of a recording."""
+    """Return an id for an item without one: a keyed hash.
+
+    Equal items of a recording have equal hashes.
+    """
     text = orjson.dumps(_to_json(item), option=orjson.OPT_SORT_KEYS)
     return hmac.digest(key.encode(), text, "sha256")[:16].hex()

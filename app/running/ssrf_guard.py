@@ -1,8 +1,8 @@
-"""SSRF guard: checks that endpoints are at allowed hosts.
+"""SSRF guard: checks that endpoints have allowed hosts.
 
-The hosts in PARSIMONY_ENDPOINT_HOSTS are allowed; if it is not set, public addresses are. A host name is resolved once,
-by the connection itself, and the resolved addresses are checked. So a name cannot change its address between the check
-and the call (DNS rebinding).
+The hosts in PARSIMONY_ENDPOINT_HOSTS are allowed. If it is not set, all public addresses are allowed. A host name is
+resolved once, by the connection itself, and the resolved addresses are checked. So a name cannot change its address
+between the check and the call (DNS rebinding).
 """
 
 import socket
@@ -61,7 +61,7 @@ class SsrfGuard:
         self._patterns = [_parted(pattern) for pattern in patterns]
         self._named.clear()
 
-    def refuse_url(self, url: str) -> None:
+    def check_url(self, url: str) -> None:
         """Raise InvalidRequest if a URL's host is not allowed; does not resolve names."""
         host, port = _host_and_port(url)
         try:
@@ -69,7 +69,7 @@ class SsrfGuard:
         except HostNotAllowed as error:
             raise InvalidRequest.from_faults(Fault(("url",), str(error))) from error
 
-    def refuse_key(self, url: str, secret: str | None) -> None:
+    def check_secret_host(self, url: str, secret: str | None) -> None:
         """Raise InvalidRequest if a key would be sent to a host that only ``*`` matches."""
         if secret is not None and not self._names(*_host_and_port(url), but="*"):
             fault = "keys are sent only to hosts that PARSIMONY_ENDPOINT_HOSTS lists by name; * does not suffice"
@@ -78,7 +78,7 @@ class SsrfGuard:
     def check_address(self, text: str) -> None:
         """Raise HostNotAllowed if no allowed host has resolved to this address.
 
-        This is the final check before a connection, however the address was obtained. Public addresses are always
+        This is the final check before a connection, whatever the origin of the address. Public addresses are always
         allowed.
         """
         address = _address(text)
@@ -101,7 +101,7 @@ class SsrfGuard:
                 self._named.add(str(address))
 
     def _names(self, host: str, port: int, but: str = "") -> bool:
-        """Return whether a pattern, other than ``but``, matches a host."""
+        """Return whether a pattern, except ``but``, matches a host."""
         lower = host.lower().rstrip(".")
         return any(
             fnmatchcase(lower, name) and wanted in (None, port) for name, wanted in self._patterns if name != but
@@ -129,13 +129,13 @@ class GuardedResolver(AbstractResolver):
 
 @lru_cache(maxsize=1000)
 def _host_and_port(url: str) -> tuple[str, int]:
-    """Return host and port as the connection uses them; international host names are encoded as for DNS."""
+    """Return host and port in the connection's form; international names in DNS encoding."""
     parts = URL(url.replace("{", "%7B").replace("}", "%7D"), encoded=False)
     return parts.raw_host or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _parted(pattern: str) -> tuple[str, int | None]:
-    """Part a pattern into name and port.
+    """Split a pattern into name and port.
 
     >>> _parted("*.models.example"), _parted("127.0.0.1:9000"), _parted("[::1]:80"), _parted("::1")
     (('*.models.example', None), ('127.0.0.1', 9000), ('::1', 80), ('::1', None))
@@ -159,7 +159,7 @@ def _literal(host: str) -> bool:
 
 
 def _address(text: str) -> Address:
-    """Read an address, without its zone; of IPv6 the embedded IPv4 address, if there is one."""
+    """Parse an address without its zone; an embedded IPv4 address replaces the IPv6 one."""
     address = ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 

@@ -1,7 +1,7 @@
-"""Sends HTTP requests to endpoints, with SSRF guard, keys, and size limits.
+"""Sends HTTP requests to endpoints, with SSRF guard, API keys, and size limits.
 
-Keys are read from the environment. Error messages contain no key. About a reply, they contain only the status, the
-size, and the message of a language model's provider. Connections use a separate thread.
+Keys are read from the environment. Error messages contain no key. Of a reply, they contain only the status, the size,
+and a message from a language model's provider. Connections use a separate thread.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from yarl import URL
 from app.running import protocols
 from app.running.bounded_connection import BoundedConnection, ReplyRefused
 from app.running.call_thread import CallThread
-from app.running.circuit_breaker import REST_S
-from app.running.key_guard import KeyGuard, KeyRepeated
+from app.running.circuit_breaker import OPEN_CIRCUIT_S
+from app.running.key_guard import KeyGuard, SecretLeaked
 from app.running.protocols.chat_stream import StreamParser
-from app.running.protocols.message import OnChunk, ParsedResponse, Request
+from app.running.protocols.message import EndpointRequest, OnChunk, ParsedResponse
+from app.running.request_templates import TemplateMismatch
 from app.running.ssrf_guard import GuardedResolver, HostNotAllowed, SsrfGuard
-from app.running.templates import WrongShape
 from models import InvalidRequest
 from models.endpoint import Endpoint, JsonEndpoint
 from models.errors import ProviderError
@@ -53,13 +53,13 @@ class CallFailed(Exception):
     """Raised for a failed attempt of a call.
 
     Attributes:
-        again: whether the call may be retried, because nothing can have been paid.
+        again: whether the call may be retried, because it cannot have been charged.
         wait_s: minimum seconds before a retry.
-        blames: whether the circuit breaker counts this as a failure of the endpoint.
+        blames: whether the circuit breaker counts the failure against the endpoint.
         refuses: whether the endpoint rejected the request.
         cost: cost of the failed attempt, if known.
-        is_free: whether nothing can have been paid; by default the value of ``again``.
-        rest_s: seconds for which the endpoint must not be called; None: the circuit breaker decides.
+        is_free: whether the call cannot have been charged; by default the value of ``again``.
+        rest_s: seconds for which the endpoint must not be called; None if the circuit breaker decides.
         reply: the error reply, if there was one.
     """
 
@@ -98,7 +98,10 @@ class Transport:
 
     @cached_property
     def _fresh(self) -> aiohttp.ClientSession:
-        """For GET and PUT: the library sends these again by itself where a connection that was kept breaks."""
+        """Session without reused connections, for GET and PUT.
+
+        If a kept connection breaks, the library would repeat these requests itself.
+        """
         return self._session(force_close=True)
 
     def _session(self, *, force_close: bool) -> aiohttp.ClientSession:
@@ -123,8 +126,8 @@ class Transport:
 
         The result is cached until the allowed hosts change.
         """
-        self._hosts.refuse_url(url)
-        self._hosts.refuse_key(url, secret)
+        self._hosts.check_url(url)
+        self._hosts.check_secret_host(url, secret)
 
     def update_hosts(self, patterns: Sequence[str]) -> None:
         """Replace the allowed hosts, also for open connections."""
@@ -146,7 +149,7 @@ class Transport:
         await self._kept.close()
         await self._fresh.close()
 
-    async def send_request(self, endpoint: Endpoint, request: Request) -> ParsedResponse:
+    async def send_request(self, endpoint: Endpoint, request: EndpointRequest) -> ParsedResponse:
         """Send a request once and parse the reply; raises only CallFailed."""
         if request.on_chunk is not None:
             request = replace(request, on_chunk=_on_this_loop(request.on_chunk))
@@ -157,8 +160,8 @@ class Transport:
         except Exception as error:  # its text may hold the key, or what the endpoint sent
             raise CallFailed(f"the call failed: {type(error).__name__}") from None
 
-    async def _exchanged(self, endpoint: Endpoint, request: Request) -> ParsedResponse:
-        """Send the request and parse the reply; the key is kept out of the result."""
+    async def _exchanged(self, endpoint: Endpoint, request: EndpointRequest) -> ParsedResponse:
+        """Send the request and parse the reply; remove the key from the result."""
         key = self._key(endpoint)
         guard = KeyGuard(key) if key else None
         try:
@@ -170,14 +173,14 @@ class Transport:
             response = _read(endpoint, request, reply, body)
             if guard is not None:
                 guard.check_response(response)
-        except KeyRepeated:
+        except SecretLeaked:
             raise CallFailed("the reply contains the secret of the request", blames=False) from None
         return response
 
     async def _answered(
-        self, endpoint: Endpoint, request: Request, guard: KeyGuard | None
+        self, endpoint: Endpoint, request: EndpointRequest, guard: KeyGuard | None
     ) -> tuple[aiohttp.ClientResponse, bytes]:
-        """Return the reply and its body; raises CallFailed or KeyRepeated."""
+        """Return the reply and its body; raises CallFailed or SecretLeaked."""
         headers = {**request.headers, **self._headers(endpoint)}
         if request.data is not None:
             headers["Content-Type"] = "application/json"
@@ -208,7 +211,10 @@ class Transport:
             raise CallFailed(f"connection failed: {type(error).__name__}", again=True) from error
 
     def _headers(self, endpoint: Endpoint) -> dict[str, str]:
-        """Return the header with the key; raises CallFailed if the key is not set, or may not be sent to the host."""
+        """Return the header with the key.
+
+        Raises CallFailed if the key is not set, or must not be sent to the host.
+        """
         key = self._key(endpoint)
         if endpoint.secret is None or key is None:
             return {}
@@ -224,7 +230,7 @@ class Transport:
 
 
 def _on_this_loop(on_chunk: OnChunk) -> OnChunk:
-    """Return a function that another thread can call, and that runs on this event loop."""
+    """Return a function for other threads that runs the given one on this event loop."""
     loop = asyncio.get_running_loop()
 
     def take(chunk: Mapping[str, Any]) -> None:
@@ -234,10 +240,10 @@ def _on_this_loop(on_chunk: OnChunk) -> OnChunk:
 
 
 async def _body(reply: aiohttp.ClientResponse, most: int, on_chunk: OnChunk | None, guard: KeyGuard | None) -> bytes:
-    """Read a body to its end; a streamed one is assembled like a single reply. O(length).
+    """Read a body to its end; assemble a streamed one like a single reply. O(length).
 
-    Raises CallFailed if the body is too long or its stream ends early, and KeyRepeated before a chunk with the key is
-    passed on.
+    Raises CallFailed if the body is too long or its stream ends early. Raises SecretLeaked before a chunk with the key
+    is forwarded.
     """
     pass_on = on_chunk if on_chunk is None or guard is None else guard.guard_chunks(on_chunk)
     is_stream = on_chunk is not None and reply.status == OK and reply.content_type == "text/event-stream"
@@ -265,14 +271,14 @@ async def _body(reply: aiohttp.ClientResponse, most: int, on_chunk: OnChunk | No
 def _pass_on(stream: StreamParser, line: bytes, on_chunk: OnChunk) -> None:
     try:
         chunk = stream.take(line)
-    except WrongShape as error:
+    except TemplateMismatch as error:
         raise CallFailed(str(error)) from error
     if chunk is not None:
         on_chunk(chunk)
 
 
-def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, body: bytes) -> ParsedResponse:
-    """Read a reply by its status; raises CallFailed."""
+def _read(endpoint: Endpoint, request: EndpointRequest, reply: aiohttp.ClientResponse, body: bytes) -> ParsedResponse:
+    """Parse a reply by its status; raises CallFailed."""
     status = reply.status
     if status >= CLIENT_FAULT:
         wait_s = _retry_after(reply.headers.get("Retry-After", ""))
@@ -287,16 +293,16 @@ def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, b
         raise CallFailed(f"the reply must be JSON, got {len(body)} bytes") from error
     try:
         return protocols.read(endpoint, content, request.answers, request.chat)
-    except WrongShape as error:
+    except TemplateMismatch as error:
         cost = price_call(endpoint, protocols.parse_cost(endpoint, content))
         raise CallFailed(str(error), blames=False, cost=cost) from error
 
 
-def _refusal(endpoint: Endpoint, request: Request, error: ProviderError, wait_s: float) -> CallFailed:
-    """Return the failure of an error reply: whether to retry, and whose fault it is."""
+def _refusal(endpoint: Endpoint, request: EndpointRequest, error: ProviderError, wait_s: float) -> CallFailed:
+    """Return the failure of an error reply: whether to retry, and who is at fault."""
     status, why = error.status, f"answered {error.status}" + (f": {error.message}" if error.message else "")
     if _is_misconfigured(endpoint, request, error):
-        return CallFailed(why, is_free=True, rest_s=REST_S, reply=error)
+        return CallFailed(why, is_free=True, rest_s=OPEN_CIRCUIT_S, reply=error)
     rest_s = wait_s if status in _WAITING and wait_s > 0 else None
     if status in endpoint.retries.statuses:
         again = wait_s <= endpoint.retries.max_retry_after_s
@@ -305,8 +311,11 @@ def _refusal(endpoint: Endpoint, request: Request, error: ProviderError, wait_s:
     return CallFailed(why, blames=blames, refuses=refuses, is_free=status in _BLAMED, rest_s=rest_s, reply=error)
 
 
-def _is_misconfigured(endpoint: Endpoint, request: Request, error: ProviderError) -> bool:
-    """Return whether every call fails: by the status, or because of a parameter that no caller has sent."""
+def _is_misconfigured(endpoint: Endpoint, request: EndpointRequest, error: ProviderError) -> bool:
+    """Return whether every call fails.
+
+    This follows from the status, or from a parameter that no caller has sent.
+    """
     if error.status in _MISCONFIGURED:
         return error.status != 404 or not isinstance(endpoint, JsonEndpoint)  # whose address may name the item
     sent = {} if request.chat is None else request.chat.options
@@ -314,7 +323,7 @@ def _is_misconfigured(endpoint: Endpoint, request: Request, error: ProviderError
 
 
 def price_call(endpoint: Endpoint, response: ParsedResponse) -> float | None:
-    """Return the cost of a call: the reported cost, else by the endpoint's prices.
+    """Return the cost of a call: the reported cost, else from the endpoint's prices.
 
     Returns None if prices are per token and the reply does not report tokens.
     """
@@ -341,7 +350,7 @@ def least_cost(endpoint: Endpoint) -> float | None:
 
 
 def _retry_after(text: str) -> float:
-    """Parse a Retry-After header, seconds or a date, into seconds; 0 for anything else.
+    """Return the seconds in a Retry-After header, a number or a date; 0 if invalid.
 
     >>> _retry_after("3"), _retry_after("soon")
     (3.0, 0.0)

@@ -1,8 +1,8 @@
 """Catalog of loaded artifacts: read without locks, updated atomically.
 
-A thread listens to announcements and also polls for changes every few seconds, so a lost announcement delays a change
-by seconds. Every minute it reads all pointers, because older versions of the service do not log changes. If the store
-is unavailable or empty, the loaded artifacts continue to answer; deleted artifacts are unloaded.
+A thread listens to announcements and also polls for changes every few seconds. So a lost announcement delays a change
+by only a few seconds. Every minute the thread reads all pointers, because older versions of the service do not log
+changes. If the store is unavailable or empty, the loaded artifacts continue to answer; deleted artifacts are unloaded.
 """
 
 import heapq
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from app.serving.loading import LoadedArtifact, load_artifacts
+from app.serving.loaded_artifact import LoadedArtifact, load_artifacts
 from app.store.artifacts import Artifacts, known_names
 from app.store.pointers import Id, Pointer
 from models import ArtifactRecord
@@ -21,7 +21,7 @@ from solvers.base import Plan
 
 __all__ = ["Catalog", "LoadedArtifact"]
 logger = logging.getLogger("parsimony.catalog")
-FULL_LOOK_S = 60.0
+FULL_REFRESH_INTERVAL_S = 60.0
 """How often all pointers are held against what is in memory."""
 _TRIED_AGAIN = 10
 """Bad artifacts that are tried again at each look; all of them are at a full one."""
@@ -41,7 +41,7 @@ class Catalog:
     store_up: bool = False
     is_store_empty: bool = False
     """Whether the store holds no artifact any more, while some in memory were not deleted."""
-    away: str | None = None
+    store_error: str | None = None
     """Why the store could not be reached at the last look, if it could not."""
     refreshed_at: float = field(default_factory=time.monotonic)
     load_failures: int = 0
@@ -64,7 +64,7 @@ class Catalog:
         """
         loaded = self.plans.get((kind, name))
         if loaded is None:
-            self.refuse_unless_loaded()
+            self.require_loaded()
             known = known_names(self._first_names(kind))
             raise UnknownArtifact(f"{kind} artifact {name!r} not found{known}")
         return loaded
@@ -77,22 +77,22 @@ class Catalog:
         loaded = self.get(kind, name)
         if version is None or version == loaded.ref.version:
             return loaded
-        record = self.record_at(kind, name, version)
+        record = self.get_version_record(kind, name, version)
         return LoadedArtifact.from_record(record, self.artifacts.load_plan(record))
 
     def load_version(self, artifact: Id, version: int) -> LoadedArtifact[Plan]:
-        """Return a version of an artifact, given the artifact as kind and name; as ``get_version``."""
+        """Return a version of an artifact, given by kind and name, as ``get_version`` does."""
         return self.get_version(*artifact, version)
 
-    def built_from(self, dataset: str) -> list[Id]:
+    def list_built_from(self, dataset: str) -> list[Id]:
         """Return the artifacts built from a dataset.
 
         Raises StoreUnavailable before the first load.
         """
-        self.refuse_unless_loaded()
+        self.require_loaded()
         return [one for one, loaded in list(self.plans.items()) if loaded.record.dataset == dataset]
 
-    def record_at(self, kind: str, name: str, version: int) -> ArtifactRecord:
+    def get_version_record(self, kind: str, name: str, version: int) -> ArtifactRecord:
         """Return the record of a version without loading its plan.
 
         Raises UnknownArtifact or UnknownVersion.
@@ -100,22 +100,22 @@ class Catalog:
         loaded = self.get(kind, name)
         if version == loaded.ref.version:
             return loaded.record
-        self.refuse_if_away()
+        self.require_reachable_store()
         try:
             return self.artifacts.get_record(kind, name, version)
         except UnknownArtifact as error:  # only in memory any more
             raise UnknownVersion(f"version {version} of {kind} {name!r} not found") from error
 
-    def refuse_unless_loaded(self) -> None:
+    def require_loaded(self) -> None:
         """Raise StoreUnavailable before the first load."""
         if not self.loaded:
-            why = "" if self.away is None else f": {self.away}"
+            why = "" if self.store_error is None else f": {self.store_error}"
             raise StoreUnavailable(f"artifacts are not loaded yet{why}")
 
-    def refuse_if_away(self) -> None:
-        """Raise StoreUnavailable at once if the last poll could not reach the store."""
-        if self.away is not None:
-            raise StoreUnavailable(self.away)
+    def require_reachable_store(self) -> None:
+        """Raise StoreUnavailable immediately if the last poll did not reach the store."""
+        if self.store_error is not None:
+            raise StoreUnavailable(self.store_error)
 
     def refresh_plans(self, announced: Iterable[str] = ()) -> None:
         """Load changed artifacts; if one is invalid, the previous version stays loaded.
@@ -126,9 +126,9 @@ class Catalog:
         try:
             self._look({(kind, name) for kind, _, name in (text.partition("/") for text in announced)})
         except StoreUnavailable as error:
-            self.store_up, self.away = False, str(error)
+            self.store_up, self.store_error = False, str(error)
             raise
-        self.store_up, self.away, self.loaded = True, None, True
+        self.store_up, self.store_error, self.loaded = True, None, True
         self.refreshed_at = time.monotonic()
 
     def request_full_refresh(self) -> None:
@@ -154,10 +154,10 @@ class Catalog:
         self._follow({*pointers, *self.plans, *self.problems}, pointers)
         self.is_store_empty = not pointers and bool(self.plans)
         self._pointed = set(pointers)
-        self._mark, self._full_look_due = mark, time.monotonic() + FULL_LOOK_S
+        self._mark, self._full_look_due = mark, time.monotonic() + FULL_REFRESH_INTERVAL_S
 
     def _follow(self, asked: Iterable[Id], pointers: Mapping[Id, Pointer]) -> None:
-        """Load or remove artifacts, as their pointers require."""
+        """Load or unload artifacts according to their pointers."""
         asked = set(asked)
         if not asked:
             return
@@ -177,7 +177,10 @@ class Catalog:
         self._pointed.difference_update(gone)
 
     def _reserve_numbers(self, lost: Iterable[Id]) -> None:
-        """Reserve the numbers of versions where the store has lost its counters: ids of decisions name them."""
+        """Reserve version numbers after the store lost its counters.
+
+        Ids of decisions contain version numbers, which must not be reused.
+        """
         numbers = {one: max(self._counted.get(one, 0), self.plans[one].record.version) for one in lost}
         with suppress(StoreRefused):  # a store that takes no writes takes no new version either
             self.artifacts.reserve_numbers(numbers)
@@ -187,7 +190,7 @@ class Catalog:
         return loaded is not None and (loaded.record.version, loaded.record.sha256) == pointer
 
     def _load(self, pointers: Mapping[Id, Pointer]) -> dict[Id, str]:
-        """Load artifacts, each of which answers from then on: it need not wait for those that take long."""
+        """Load artifacts; each one answers as soon as it is loaded."""
         failed: dict[Id, str] = {}
         for batch in load_artifacts(self.artifacts, pointers) if pointers else ():
             lives = {one: loaded for one, loaded in batch.items() if isinstance(loaded, LoadedArtifact)}
@@ -199,7 +202,7 @@ class Catalog:
         return failed
 
     def _report(self, bad: Mapping[Id, str]) -> None:
-        """Log what cannot be loaded, once for each reason."""
+        """Log artifacts that cannot be loaded, once per reason."""
         new = {one: text for one, text in bad.items() if self.problems.get(one) != text}
         for one, text in new.items():
             logger.error("failed to load artifact, active version unchanged kind=%s name=%r error=%s", *one, text)
@@ -207,7 +210,7 @@ class Catalog:
         self.problems = self.problems | new
 
     def _first_names(self, kind: str) -> list[str]:
-        """Return the first names of a kind's artifacts, sorted once per change of the plans."""
+        """Return the first sorted names of a kind's artifacts; cached until plans change."""
         plans, names = self._names
         if plans is not self.plans:
             plans = self.plans

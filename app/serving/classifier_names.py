@@ -1,4 +1,4 @@
-"""Names of classifiers that rows and truths of a recording may have."""
+"""Names of classifiers that are allowed in rows and truths of a recording."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ from models.errors import MAX_FAULTS, CorruptArtifact, Fault, InvalidRequest, St
 from models.recording import RecordedRow, Truth
 from solvers import KINDS
 
-NamedAt = tuple[tuple[str | int, ...], str]
+LocatedName = tuple[tuple[str | int, ...], str]
 """The location of a name in a request, and the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierNames:
-    """Names of the answering classifiers of all versions of artifacts; each version is read once."""
+    """Names of the answering classifiers in all versions; each version is read once."""
 
     catalog: Catalog
     _by_artifact: dict[Id, dict[str, frozenset[str]]] = field(default_factory=dict)
 
-    def refuse_unknown_names(self, recording: StoredRecording, named: Iterable[NamedAt]) -> None:
+    def check_known_classifiers(self, recording: StoredRecording, named: Iterable[LocatedName]) -> None:
         """Raise InvalidRequest for names that the artifact or the recording does not have.
 
         All names are accepted if a recording without an artifact lists no classifiers, or if the artifact is not
@@ -42,17 +42,17 @@ class ClassifierNames:
             raise InvalidRequest.from_faults(*faults)
 
     def _list_known(self, recording: StoredRecording, names: set[str]) -> frozenset[str] | None:
-        """Return the names that a recording may have; None: any.
+        """Return the names that a recording may have; None if all are allowed.
 
         Args:
-            names: the requested names; other versions are read only if the active one does not have them all.
+            names: the requested names; other versions are read only if the active version lacks some of them.
         """
         if recording.artifact is None:
             return frozenset(recording.spec.classifiers) or None
         loaded = self.catalog.plans.get(recording.artifact)
         if loaded is None:
             return None
-        active = frozenset(loaded.kind.answering_names(loaded.plan))
+        active = frozenset(loaded.kind.list_answering_names(loaded.plan))
         return active if names <= active else active.union(*self._list_versions(recording.artifact))
 
     def _list_versions(self, artifact: Id) -> list[frozenset[str]]:
@@ -65,7 +65,7 @@ class ClassifierNames:
             return []
         for record in records:
             try:
-                names = read.get(record.sha256) or KINDS[record.kind].answering_names(artifacts.load_plan(record))
+                names = read.get(record.sha256) or KINDS[record.kind].list_answering_names(artifacts.load_plan(record))
             except (CorruptArtifact, StoreRefused):  # its bytes are damaged or lost: it cannot run
                 continue
             found[record.sha256] = frozenset(names)
@@ -73,7 +73,7 @@ class ClassifierNames:
         return list(found.values())
 
 
-def name_row_classifiers(rows: Sequence[RecordedRow]) -> Iterator[NamedAt]:
+def iterate_row_classifiers(rows: Sequence[RecordedRow]) -> Iterator[LocatedName]:
     """Yield the location and name of each classifier in posted rows."""
     for place, row in enumerate(rows):
         for number, call in enumerate(row.calls):
@@ -82,7 +82,7 @@ def name_row_classifiers(rows: Sequence[RecordedRow]) -> Iterator[NamedAt]:
             yield ("items", place, "candidates", number), name
 
 
-def name_truth_classifiers(truths: Sequence[Truth]) -> Iterator[NamedAt]:
+def iterate_truth_classifiers(truths: Sequence[Truth]) -> Iterator[LocatedName]:
     """Yield the location and name of each graded classifier in truths."""
     for place, truth in enumerate(truths):
         for part, grades in (("correct", truth.correct), ("quality", truth.quality)):

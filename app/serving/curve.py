@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from app.serving.answers import with_intervals
 from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import with_intervals
 from models import Value
 from models.curve import Baseline, BaselinePoint, CurvePoint, CurveReply
 from models.losses import LossPrices
@@ -12,9 +12,9 @@ from solvers.base import Plan
 from solvers.statistics import wilson_interval
 
 
-def curve_of(loaded: LoadedArtifact[Plan], query: Value) -> CurveReply:
+def make_curve_reply(loaded: LoadedArtifact[Plan], query: Value) -> CurveReply:
     """Return the trade-off curve; raises the errors of the kind's ``curve``."""
-    rows = loaded.kind.judged_on(loaded.record.summary)
+    rows = loaded.kind.count_evidence_rows(loaded.record.summary)
     points = loaded.kind.curve(loaded.plan, query)
     savings = loaded.record.savings
     return CurveReply(
@@ -37,7 +37,7 @@ def curve_of(loaded: LoadedArtifact[Plan], query: Value) -> CurveReply:
 
 
 def _baselines(loaded: LoadedArtifact[Plan], rows: int) -> Iterable[Baseline]:
-    """Yield the baselines that the build measured, on the rows of the savings or of the curve."""
+    """Yield the build's baselines, measured on the rows of the savings or of the curve."""
     savings, losses = loaded.record.savings, loaded.record.losses
     for one in () if savings is None else savings.baselines:
         counted = 0 if savings is None else min(savings.rows, rows or savings.rows)

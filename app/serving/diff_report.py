@@ -9,7 +9,7 @@ from models.savings import Interval
 from models.version_diff import DescribedVersion, ItemDecision, LoggedDiff, VersionDiff
 from models.version_evaluation import PairedDifference, RuleFigures
 
-NONE = "-"
+MISSING_CELL = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ def _expected(diff: VersionDiff) -> ReportTable:
         )
         for name in ("accuracy", "loss", "cost")
     )
-    known = tuple(row for row in rows if row[1:] != (NONE, NONE))
-    return ReportTable("Expected by the builds, at default limits", ("", "before", "after"), known)
+    known = tuple(row for row in rows if row[1:] != (MISSING_CELL, MISSING_CELL))
+    return ReportTable("Expected by the builds, at measured operating points", ("", "before", "after"), known)
 
 
 def _outcome(version: DescribedVersion, name: str) -> str:
     value = getattr(version.expected, name, None)
-    return NONE if value is None else format_figure(value, getattr(version.expected, f"{name}_interval"))
+    return MISSING_CELL if value is None else format_figure(value, getattr(version.expected, f"{name}_interval"))
 
 
 def _changes(diff: VersionDiff) -> ReportTable:
@@ -116,7 +116,7 @@ def _shares(logged: LoggedDiff) -> ReportTable:
 
 
 def _share(value: float | None) -> str:
-    return NONE if value is None else f"{value:.1%}"
+    return MISSING_CELL if value is None else f"{value:.1%}"
 
 
 def _examples(logged: LoggedDiff) -> ReportTable:
@@ -146,7 +146,7 @@ def format_cell(value: Any) -> str:
     ('a > b', '-', '0.1235', 'yes')
     """
     if value is None:
-        return NONE
+        return MISSING_CELL
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
@@ -179,7 +179,7 @@ def _table_lines(table: ReportTable, width: int) -> Iterator[str]:
 
 
 def _column_widths(wanted: list[int], width: int) -> list[int]:
-    """Return widths of columns that fit into lines of a width: the widest ones are narrowed."""
+    """Return column widths that fit into a line; the widest columns are narrowed."""
     room = width - 3 * len(wanted) - 1
     widths = list(wanted)
     while sum(widths) > room:

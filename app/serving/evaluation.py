@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.serving.answers import with_default_limits
 from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import with_default_limits
 from models import InvalidRequest, Value
 from models.arrays import Floats
 from models.evaluation import EvaluatedItem, EvaluationSummary, ReliabilityBin
 from models.losses import LossPrices
 from models.savings import Interval
 from solvers.base import ModelRunner, Plan
-from solvers.evaluation import CompleteItems, Evaluated
+from solvers.evaluation import CompleteItems, EvaluationOutcomes
 from solvers.statistics import normal_interval, wilson_interval
 
 ROWS = 2000
@@ -39,23 +39,23 @@ def evaluate_in_batches(
         yield results
 
 
-def _listed(items: CompleteItems, found: Evaluated, losses: LossPrices | None) -> list[EvaluatedItem]:
-    correct, measured = found.grade_answers(items).tolist(), found.read_losses(items).tolist()
-    shares = None if found.probabilities is None else found.probabilities.tolist()
+def _listed(items: CompleteItems, outcomes: EvaluationOutcomes, losses: LossPrices | None) -> list[EvaluatedItem]:
+    correct, measured = outcomes.grade_answers(items).tolist(), outcomes.read_losses(items).tolist()
+    shares = None if outcomes.probabilities is None else outcomes.probabilities.tolist()
     return [
         EvaluatedItem.model_construct(
             id=item,
-            label=found.labels[at],
-            confidence=_or_none(float(found.confidences[at])),
-            probabilities=None if shares is None else dict(zip(found.classes, shares[at], strict=True)),
-            classifier=found.classifiers[at] if found.classifiers else None,
-            accepted=found.accepted is None or bool(found.accepted[at]),
-            cost=float(found.costs[at]),
-            path=found.paths[at],
+            label=outcomes.labels[at],
+            confidence=_or_none(float(outcomes.confidences[at])),
+            probabilities=None if shares is None else dict(zip(outcomes.classes, shares[at], strict=True)),
+            classifier=outcomes.classifiers[at] if outcomes.classifiers else None,
+            accepted=outcomes.accepted is None or bool(outcomes.accepted[at]),
+            cost=float(outcomes.costs[at]),
+            path=outcomes.paths[at],
             correct=_or_none(correct[at]),
             loss=_or_none(measured[at])
             if losses is None or not np.isnan(measured[at])
-            else _loss(losses, items.truths[at], found.labels[at], _or_none(correct[at])),
+            else _loss(losses, items.truths[at], outcomes.labels[at], _or_none(correct[at])),
             weight=items.weights[at],
         )
         for at, item in enumerate(items.ids)
@@ -63,7 +63,7 @@ def _listed(items: CompleteItems, found: Evaluated, losses: LossPrices | None) -
 
 
 def _loss(losses: LossPrices, truth: str | None, answer: str | None, quality: float | None) -> float | None:
-    """Return the loss of an answer: by the matrix, or, where losses were measured, by its quality."""
+    """Return the loss of an answer: from the matrix, else from its measured quality."""
     if losses.matrix:
         return losses.find_loss(truth, answer)
     return None if quality is None else losses.largest * (1 - quality)
@@ -75,7 +75,7 @@ def _or_none(value: float) -> float | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WeightedValues:
-    """Values of items with weights; items without a value are left out."""
+    """Weighted values of items; items without a value are skipped."""
 
     values: Floats
     weights: Floats
@@ -108,7 +108,7 @@ class _WeightedValues:
 
 
 def _bin_by_confidence(items: Sequence[EvaluatedItem]) -> Iterator[ReliabilityBin]:
-    """Yield accuracies of graded items, in bins of rising confidence."""
+    """Yield accuracies of graded items in bins of rising confidence."""
     graded = sorted(
         ((one.confidence, one.correct) for one in items if one.confidence is not None and one.correct is not None),
         key=lambda pair: pair[0],
@@ -124,7 +124,7 @@ def _bin_by_confidence(items: Sequence[EvaluatedItem]) -> Iterator[ReliabilityBi
             )
 
 
-def summary_of(items: Sequence[EvaluatedItem], ignored: tuple[str, ...]) -> EvaluationSummary:
+def summarize_evaluation(items: Sequence[EvaluatedItem], ignored: tuple[str, ...]) -> EvaluationSummary:
     """Return weighted accuracy, cost, and coverage of items, with 95 % intervals."""
     correct, costs, losses, accepted = (
         _WeightedValues.from_pairs((getattr(item, name), item.weight) for item in items)

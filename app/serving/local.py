@@ -1,14 +1,15 @@
-"""An exported artifact that decides in this process, for ``parsimony.load``."""
+"""An exported artifact that decides in the caller's process (``parsimony.load``)."""
 
 from typing import Any
 
-from app.processes.clock import current_time
-from app.serving.answers import decide_to_json
+from app.processes.clock import current_timestamp
 from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import decide_to_json
 from app.store import codec
-from app.store.artifacts import checked_manifest
+from app.store.artifacts import decode_manifest
 from models import ArtifactRecord, Fault, InvalidRequest
-from models.word_embedding import WORDS, embed_words
+from models.conversation import read_conversation
+from models.word_embedding import WORDS, embed_prompts
 from solvers import KINDS
 from solvers.base import Plan
 from solvers.kind import make_query
@@ -17,11 +18,11 @@ from solvers.kind import make_query
 class LocalPlan:
     """A plan and its record.
 
-    Raises CorruptArtifact for bytes that are not those of an artifact.
+    Raises CorruptArtifact for invalid bytes.
     """
 
     def __init__(self, data: bytes) -> None:
-        manifest = checked_manifest(data)
+        manifest = decode_manifest(data)
         facts = manifest.model_dump(exclude={"format", "summary"})
         self.record = ArtifactRecord(
             **facts,
@@ -29,7 +30,7 @@ class LocalPlan:
             savings=manifest.savings,
             losses=manifest.losses,
             version=1,
-            created_at=current_time(),
+            created_at=current_timestamp(),
             sha256="",
             bytes=len(data),
         )
@@ -47,5 +48,5 @@ class LocalPlan:
         if embedder != WORDS:
             message = f"requires the built-in embedder {WORDS!r}, got {embedder!r}; send the embedding as query"
             raise InvalidRequest.from_faults(Fault(("text",), message))
-        numbers = tuple(embed_words([text])[0].tolist())
+        numbers = tuple(embed_prompts([text], read_conversation(self.record.params))[0].tolist())
         return decide_to_json(self._loaded, asked.model_copy(update={"query": numbers, "text": None}))

@@ -1,4 +1,4 @@
-"""Budget pacing: routes the queries of a stream by the stream's spending so far."""
+"""Budget pacing: routes the queries of a stream depending on its spending so far."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from models.errors import StoreUnavailable
 from models.portfolio import RouteDecision, RouteQuery
 from models.portfolio_streams import LedgerState, Pacing
 from solvers.portfolio import PortfolioPlan
-from solvers.portfolio.limits import resolve_uses
+from solvers.portfolio.assignment_limits import resolve_uses
 from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamLimits, StreamSpending
 
 LEDGER_TIMEOUT_S = 5.0
@@ -28,7 +28,7 @@ class PacedQuery:
     Attributes:
         estimates: (m,), estimated accuracy of each classifier.
         budget: mean budget of the query, at which its estimates are corrected for optimism.
-        available: (m,), available classifiers; None: all.
+        available: (m,), available classifiers; None for all.
     """
 
     query: RouteQuery
@@ -46,11 +46,11 @@ async def assign_paced(
     *,
     is_up: bool,
 ) -> tuple[str, frozenset[str]]:
-    """Route the query of a run within its stream, and count it in the ledger.
+    """Route the query of a run within its stream, and record it in the ledger.
 
     Returns:
-        The classifier, and the classifiers that must not replace it: those with a rate limit, or all if resources are
-            counted.
+        The classifier, and the classifiers that must not replace it. These are the classifiers with a rate limit, or
+            all classifiers if resources are counted.
     """
     plan = loaded.plan
     among = np.array([name not in unavailable for name in plan.classifiers])
@@ -64,7 +64,7 @@ async def assign_paced(
 async def decide_paced(
     loaded: LoadedArtifact[PortfolioPlan], single: PacedQuery, pacing: Pacing, ledgers: Ledgers, *, is_up: bool
 ) -> tuple[RouteDecision, LedgerState]:
-    """Route one query of a stream after its cost is counted in the ledger.
+    """Route one query of a stream after recording its cost in the ledger.
 
     The total is never exceeded.
 
@@ -108,7 +108,7 @@ async def decide_paced(
 def make_stream_limits(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> StreamLimits:
     """Return the limits of a stream, with the use of this query by each classifier.
 
-    Raises InvalidRequest, or Infeasible if the cheapest query exceeds a limit.
+    Raises InvalidRequest. Raises Infeasible if even the cheapest query exceeds a limit.
     """
     accounts = tuple(_accounts(plan, single.query, pacing))
     for account in accounts:

@@ -11,11 +11,11 @@ from app.building.automation import AutomationRunner
 from app.building.watchdog import Watchdog
 from app.observability.metrics import Metrics
 from app.recording.writer import RecordingWriter
-from app.serving.catalog import FULL_LOOK_S, Catalog
-from app.serving.rollouts import RolloutTraffic
+from app.serving.catalog import FULL_REFRESH_INTERVAL_S, Catalog
+from app.serving.rollouts import RolloutSplitter
 from app.store.budgets import StoredBudget
 from app.store.client import Store
-from app.store.demo_progress import DemoProgress, demo_progress
+from app.store.demo_progress import DemoProgress, get_demo_progress
 from app.store.pointers import Id
 from app.store.recordings import StoredRecording
 from app.store.repositories import Repositories
@@ -31,9 +31,9 @@ class CatalogThread(threading.Thread):
     """Refreshes a catalog until it is stopped.
 
     Args:
-        chores: called in each round that reached the store.
-        revive: called in each round that did not reach the store.
-        note: called in every round.
+        chores: called after each round that reached the store.
+        revive: called after each round that did not reach the store.
+        note: called after every round.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class CatalogThread(threading.Thread):
                 if str(error) != last_error:
                     logger.warning("%s", error)
                     last_error = str(error)
-                self._catalog.store_up, self._catalog.away = False, str(error)
+                self._catalog.store_up, self._catalog.store_error = False, str(error)
                 self.looked.set()
                 self._note()
                 self._stopping.wait(0.5)
@@ -98,14 +98,14 @@ class CatalogThread(threading.Thread):
 
 
 class HousekeepingJobs:
-    """Periodic jobs: give up builds and batches of dead workers, and update gauges."""
+    """Periodic jobs: fail jobs of dead workers, and update gauges."""
 
     def __init__(
         self,
         repos: Repositories,
         catalog: Catalog,
         metrics: Metrics,
-        rollouts: RolloutTraffic,
+        rollouts: RolloutSplitter,
         recording_writer: RecordingWriter,
         automation: AutomationRunner,
     ) -> None:
@@ -133,8 +133,8 @@ class HousekeepingJobs:
         self._reading_endpoints = threading.Lock()
         self._reading_recordings = threading.Lock()
 
-    def note_activity(self) -> None:
-        """Update the gauges, whether or not the store was reached."""
+    def update_gauges(self) -> None:
+        """Update the gauges, even if the store was not reached."""
         catalog, metrics = self._catalog, self._metrics
         metrics.store_up.set(catalog.store_up)
         metrics.artifacts_loaded.set(len(catalog.plans))
@@ -156,7 +156,7 @@ class HousekeepingJobs:
             self.refusal = str(error)
 
     def _look(self) -> None:
-        self.demo = demo_progress(self._repos.store)
+        self.demo = get_demo_progress(self._repos.store)
         self.confidence_reports = self._repos.confidence_reports.list_problems()
         self.refresh_endpoints()
         self.refresh_budgets()
@@ -176,7 +176,7 @@ class HousekeepingJobs:
         self._count_batches()
         self._note_drift()
         if time.monotonic() >= self._mend_due:
-            self._mend_due = time.monotonic() + FULL_LOOK_S
+            self._mend_due = time.monotonic() + FULL_REFRESH_INTERVAL_S
             self._repos.datasets.repair_record()
 
     def _count_batches(self) -> None:
@@ -195,19 +195,25 @@ class HousekeepingJobs:
             metrics.batch_spent.labels(unit).set(cost)
 
     def refresh_endpoints(self) -> None:
-        """Read the registered endpoints. Reads do not overlap, so that an older read never replaces a newer one."""
+        """Read the registered endpoints.
+
+        Reads do not overlap, so an older read never replaces a newer one.
+        """
         with self._reading_endpoints:
             self.endpoints = self._repos.endpoints.get_all()
 
     def refresh_budgets(self) -> None:
-        """Read the budgets. Reads do not overlap, so that an older read never replaces a newer one."""
+        """Read the budgets.
+
+        Reads do not overlap, so an older read never replaces a newer one.
+        """
         with self._reading_budgets:
             self.budgets = self._repos.budgets.get_all()
 
     def refresh_recordings(self) -> None:
         """Read the recordings and the ids of deleted ones, and pass them to their writer.
 
-        Reads do not overlap, so that an older read never replaces a newer one.
+        Reads do not overlap, so an older read never replaces a newer one.
         """
         with self._reading_recordings:
             self.recordings = self._repos.recordings.get_all()
@@ -219,11 +225,11 @@ class HousekeepingJobs:
         differing = {*drifts.items()} ^ {*self._drifts.items()}
         changed = {_artifact(version) for version, _ in differing} | self._changed
         for kind, name in changed & plans.keys():
-            self._metrics.note_drift(kind, name, drifts.get(plans[kind, name].ref.spelt, ()))
+            self._metrics.set_drift_gauges(kind, name, drifts.get(plans[kind, name].ref.full_name, ()))
         self._drifts, self._changed = drifts, set()
 
     def _forget_deleted(self) -> None:
-        """Collect the changed plans, and remove the metrics of deleted artifacts."""
+        """Process the changed plans, and remove the metrics of deleted artifacts."""
         changed, self._catalog.changed = self._catalog.changed, set()
         self._changed |= changed
         for kind, name in changed - self._catalog.plans.keys():

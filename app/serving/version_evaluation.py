@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.serving.answers import with_default_limits
 from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import with_default_limits
 from app.serving.evaluation import evaluate_in_batches
 from models import Dataset, Trace, Value
 from models.arrays import Floats, Int64s
@@ -26,15 +26,15 @@ from models.version_evaluation import (
 )
 from models.weights import repeat_rows
 from solvers.base import ModelRunner, Plan, make_generator
-from solvers.evaluation import complete_items
-from solvers.logged_decisions import find_logged_choices, make_rule, refuse_other_dataset
+from solvers.evaluation import items_from_dataset
+from solvers.logged_decisions import find_logged_choices, make_rule, require_compatible_dataset
 from solvers.off_policy import (
     DecisionRule,
     RuleScores,
-    call_one,
     estimate_difference,
     estimate_mean,
     estimate_snips,
+    make_single_call_rule,
     measure_overlap,
     score_rules,
 )
@@ -45,7 +45,10 @@ VERSION, ACTIVE, LOGGED = "version", "active", "logged"
 
 
 def sample_rows(dataset: Dataset) -> tuple[Dataset, Int64s]:
-    """Return a dataset of at most ``MAX_ROWS`` random rows, repeated by their weights, and their original indices."""
+    """Return a dataset of at most ``MAX_ROWS`` random rows, and their original indices.
+
+    Rows are repeated by their weights.
+    """
     rows = repeat_rows(dataset.weights) if len(dataset.weights) else np.arange(dataset.rows)
     if len(rows) > MAX_ROWS:
         rows = np.sort(make_generator(0).choice(rows, MAX_ROWS, replace=False))
@@ -56,8 +59,8 @@ def decide_rows(
     loaded: LoadedArtifact[Plan], limits: Value, dataset: Dataset, models: ModelRunner
 ) -> list[EvaluatedItem]:
     """Return the decision of a version in each row of a dataset; raises InvalidRequest or Infeasible."""
-    refuse_other_dataset(loaded.kind, loaded.plan, dataset, loaded.record.unit)
-    items = complete_items(dataset)
+    require_compatible_dataset(loaded.kind, loaded.plan, dataset, loaded.record.unit)
+    items = items_from_dataset(dataset)
     if not loaded.kind.embedding_dimensions(loaded.plan):
         items = replace(items, embeddings=None)
     return [one for some in evaluate_in_batches(loaded, limits, items, models) for one in some]
@@ -79,10 +82,10 @@ def evaluate_version(
     """Evaluate a version on logged rows.
 
     Args:
-        source: the name of the dataset, or the recording.
+        source: the name of the dataset or the recording.
     Raises:
         SmallOverlap: the rows do not support the version.
-        InvalidRequest: the artifact does not fit the dataset.
+        InvalidRequest: the artifact cannot decide on the dataset.
         Infeasible: the limits cannot be kept.
     """
     dataset, _ = sample_rows(dataset)
@@ -94,7 +97,7 @@ def evaluate_version(
         except ParsimonyError as error:
             refusals[ACTIVE] = str(error)
     scored = ScoredRules.from_rules(dataset, rules | dict(list_other_rules(dataset)))
-    scored.refuse_small_overlap(VERSION, loaded.ref.spelt)
+    scored.require_overlap(VERSION, loaded.ref.full_name)
     return VersionEvaluation(
         artifact=loaded.ref,
         dataset=source if isinstance(source, str) else None,
@@ -110,14 +113,14 @@ def evaluate_version(
 
 
 def list_other_rules(dataset: Dataset) -> Iterator[tuple[str, DecisionRule]]:
-    """Yield the decision rule of the log, if it is known, and the rule of calling only one classifier, for each."""
+    """Yield the decision rule of the log, if known, and a rule per single classifier."""
     if not isinstance(dataset, Trace):
         return
     chosen = find_logged_choices(dataset)
     if chosen is not None:
-        yield LOGGED, call_one(dataset, chosen)
+        yield LOGGED, make_single_call_rule(dataset, chosen)
     for j, classifier in enumerate(dataset.spec.classifiers):
-        yield _single(classifier.name), call_one(dataset, np.full(dataset.rows, j))
+        yield _single(classifier.name), make_single_call_rule(dataset, np.full(dataset.rows, j))
 
 
 def _single(classifier: str) -> str:
@@ -131,10 +134,10 @@ def _comparisons(
         yield scored.compare_rule(LOGGED, "logged", "logged")
     if ACTIVE in refusals:
         yield VersionComparison(
-            compared_with="active", name=active.ref.spelt, figures=None, differences=None, refusal=refusals[ACTIVE]
+            compared_with="active", name=active.ref.full_name, figures=None, differences=None, refusal=refusals[ACTIVE]
         )
     elif ACTIVE in scored.rules:
-        yield scored.compare_rule(ACTIVE, "active", active.ref.spelt)
+        yield scored.compare_rule(ACTIVE, "active", active.ref.full_name)
     best = scored.find_best_single()
     if best is not None:
         yield scored.compare_rule(best, "best_single", best)
@@ -157,15 +160,17 @@ class ScoredRules:
         overlaps = {name: measure_overlap(rules[name], scores[name], dataset.item_codes) for name in rules}
         return cls(dataset, rules, scores, overlaps)
 
-    def refuse_small_overlap(self, name: str, shown: str) -> None:
+    def require_overlap(self, name: str, shown: str) -> None:
         """Raise SmallOverlap if the rows do not support a rule."""
         overlap = self.overlaps[name]
         if not overlap.is_sufficient:
             raise SmallOverlap(f"{_describe_refusal(shown, overlap)}; log more of its calls", overlap)
 
     def find_best_single(self) -> str | None:
-        """Return the most accurate classifier, or the one with the least cost plus loss; None if none can be
-        estimated."""
+        """Return the most accurate classifier; with losses, the one of least cost plus loss.
+
+        Return None if no classifier can be estimated.
+        """
         singles = [name for name in self.rules if name not in (VERSION, ACTIVE, LOGGED)]
         known = [name for name in singles if self.overlaps[name].is_sufficient]
         scale = self.dataset.loss_scale
@@ -178,7 +183,7 @@ class ScoredRules:
         return max(known, key=lambda name: means[name], default=None)
 
     def compare_rule(self, name: str, compared_with: ComparedWith, shown: str) -> VersionComparison:
-        """Return the figures of another rule, and the differences of the version from it."""
+        """Return the figures of another rule, and the version's differences from it."""
         overlap, is_known = self.overlaps[name], self.overlaps[name].is_sufficient
         return VersionComparison.model_construct(
             compared_with=compared_with,

@@ -1,1 +1,4 @@
-"""Datasets by reference: Parquet files on disk or in object stores, checked and sampled where they are."""
+"""Datasets by reference: Parquet files that are checked and sampled in place.
+
+The files are on disk or in object stores.
+"""

@@ -1,12 +1,12 @@
-"""Assignment of queries in Parquet files, more than memory holds, to classifiers within one budget.
+"""Assignment of queries in Parquet files, larger than memory, within one budget.
 
-Estimates are made batch by batch and kept in a temporary file next to the output: 4 bytes per query and classifier, or
-12 if costs depend on the query. The programme then reads them in parts.
+Estimates are computed in batches and kept in a temporary file next to the output. It has 4 bytes per query and
+classifier, or 12 if costs depend on the query. The solver then reads the file in parts.
 """
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from app.sources.locations import find_files
 from app.sources.scan import BATCH_ROWS, open_parquet
 from app.store.query_tables import EMBEDDING, TEXT, read_columns
+from models.conversation import read_conversation
 from models.errors import Fault, InvalidRequest
 from models.portfolio import AssignmentOptions, BatchBudget
-from models.word_embedding import WORDS, embed_words
+from models.word_embedding import WORDS, embed_prompts
 from solvers import Progress
 from solvers.portfolio.large_batch import MAX_PASSES, LargeBatch, assign_large
 from solvers.portfolio.plan import PortfolioPlan
@@ -29,7 +30,10 @@ from solvers.portfolio.plan import PortfolioPlan
 
 @dataclass(frozen=True, slots=True)
 class FilesAssignment:
-    """Figures of an assignment of files: totals in the artifact's unit, and seconds of each step."""
+    """Figures of an assignment of files.
+
+    Totals are in the artifact's unit. Durations of steps are in seconds.
+    """
 
     queries: int
     budget: float
@@ -43,12 +47,14 @@ class FilesAssignment:
 
 
 def assign_files(
-    plan: PortfolioPlan, embedder: str | None, url: str, limits: BatchBudget, output: Path, progress: Progress
+    plan: PortfolioPlan, params: Mapping[str, Any], url: str, limits: BatchBudget, output: Path, progress: Progress
 ) -> FilesAssignment:
-    """Assign the queries of Parquet files within a budget, and write a Parquet file of query numbers and classifiers.
+    """Assign the queries of Parquet files within a budget, and write a Parquet file.
+
+    The output has query numbers and classifiers.
 
     Args:
-        embedder: the artifact's embedder; texts need the built-in one.
+        params: the artifact's parameters; to assign texts, the embedder must be the built-in one.
         url: a file, a folder, or a pattern, as for datasets by reference.
         limits: budget or budget_total.
     Raises:
@@ -59,10 +65,10 @@ def assign_files(
     rows = sum(_count_rows(each) for each in found)
     if not limits.has_budget:
         raise InvalidRequest.from_faults(Fault(("budget",), "is required, or budget_total"))
-    plan.refuse_infeasible(rows, AssignmentOptions(**dict(limits)))
+    plan.check_feasibility(rows, AssignmentOptions(**dict(limits)))
     with tempfile.TemporaryDirectory(prefix=".parsimony-", dir=output.parent) as folder:
         started = time.monotonic()
-        estimates, costs = _estimate(plan, embedder, found, rows, Path(folder), progress)
+        estimates, costs = _estimate(plan, params, found, rows, Path(folder), progress)
         estimated = time.monotonic()
         batch = LargeBatch(estimates, costs, plan.penalize_estimates(np.zeros((1, len(plan.classifiers))))[0])
         least, embedding_cost = batch.measure_least_cost(), rows * plan.embedding_cost
@@ -93,7 +99,7 @@ def _count_rows(url: str) -> int:
 
 
 def _estimate(
-    plan: PortfolioPlan, embedder: str | None, urls: Sequence[str], rows: int, folder: Path, progress: Progress
+    plan: PortfolioPlan, params: Mapping[str, Any], urls: Sequence[str], rows: int, folder: Path, progress: Progress
 ) -> tuple[Any, Any]:
     """Return memory-mapped estimates, (n, m), and costs, (n, m) or (1, m)."""
     shape = (rows, len(plan.classifiers))
@@ -101,7 +107,7 @@ def _estimate(
     costs: Any = plan.costs[None, :]
     first = 0
     for columns in _batches(urls):
-        vectors = _vectors(columns, embedder)
+        vectors = _vectors(columns, params)
         own = slice(first, first + len(vectors))
         estimates[own] = plan.estimate(vectors)
         expected = plan.predict_costs(vectors)
@@ -121,7 +127,7 @@ def _batches(urls: Sequence[str]) -> Iterator[dict[str, Any]]:
                 yield read_columns(pa.Table.from_batches([batch]))
 
 
-def _vectors(columns: dict[str, Any], embedder: str | None) -> Any:
+def _vectors(columns: dict[str, Any], params: Mapping[str, Any]) -> Any:
     """Return the embeddings of a batch of queries."""
     other = next((name for name in columns if name not in (EMBEDDING, TEXT)), None)
     if other is not None:
@@ -129,10 +135,10 @@ def _vectors(columns: dict[str, Any], embedder: str | None) -> Any:
         raise InvalidRequest.from_faults(Fault(("queries", other), message))
     if EMBEDDING in columns:
         return columns[EMBEDDING]
-    if embedder != WORDS:
+    if (embedder := params.get("embedder")) != WORDS:
         message = f"requires an artifact with the embedder {WORDS}, got {embedder or 'none'}; embed the texts first"
         raise InvalidRequest.from_faults(Fault(("queries", TEXT), message))
-    return embed_words(columns[TEXT])
+    return embed_prompts(columns[TEXT], read_conversation(params))
 
 
 def _sum_chosen(estimates: NDArray[np.float32], choice: NDArray[np.uint8]) -> float:
@@ -144,7 +150,10 @@ def _sum_chosen(estimates: NDArray[np.float32], choice: NDArray[np.uint8]) -> fl
 
 
 def _write(output: Path, classifiers: Sequence[str], choice: NDArray[np.uint8]) -> None:
-    """Write query numbers, counted from 1, and classifiers; the file appears when it is whole."""
+    """Write query numbers, counted from 1, and classifiers.
+
+    The file appears when it is complete.
+    """
     unfinished = output.with_name(f".{output.name}.unfinished")
     names = pa.array(classifiers, pa.string())
     kind = pa.dictionary(pa.int32(), pa.string())

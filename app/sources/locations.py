@@ -1,4 +1,4 @@
-"""Locations of sources: which URLs are allowed, and the files that they name."""
+"""Locations of sources: allowed URLs, and the files that they refer to."""
 
 import os
 import re
@@ -32,7 +32,7 @@ class FoundFile:
 def split_url(url: str) -> tuple[str, str]:
     """Return the scheme and the path of a source's URL.
 
-    Queries are refused: they would choose the server that is called, or the credentials.
+    URL queries are rejected, because they could select the server or the credentials.
 
     >>> split_url("s3://logs/calls/*.parquet"), split_url("file:///data/")
     (('s3', 'logs/calls/*.parquet'), ('file', '/data'))
@@ -54,8 +54,8 @@ def split_url(url: str) -> tuple[str, str]:
     return scheme, path
 
 
-def refuse_unless_allowed(url: str, allowed: Sequence[str]) -> None:
-    """Raise InvalidRequest if a URL is not below one of the allowed ones."""
+def require_allowed_location(url: str, allowed: Sequence[str]) -> None:
+    """Raise InvalidRequest if a URL is not inside one of the allowed URLs."""
     scheme, path = split_url(url)
     roots = [split_url(root) for root in allowed]
     if not any(scheme == known and _is_below(path, root) for known, root in roots):
@@ -64,14 +64,14 @@ def refuse_unless_allowed(url: str, allowed: Sequence[str]) -> None:
 
 
 def find_allowed_files(url: str, allowed: Sequence[str]) -> list[FoundFile]:
-    """Return the files that a URL names, sorted by URL.
+    """Return the files that a URL refers to, sorted by URL.
 
     Args:
-        allowed: URLs of folders or buckets that files must be in, after symbolic links are followed.
+        allowed: URLs of folders or buckets that must contain the files, after resolving symbolic links.
     Raises:
         InvalidRequest: as ``find_files``, or the URL is not allowed.
     """
-    refuse_unless_allowed(url, allowed)
+    require_allowed_location(url, allowed)
     files = find_files(url)
     if split_url(url)[0] == "file":
         _refuse_links_out(files, allowed)
@@ -79,9 +79,9 @@ def find_allowed_files(url: str, allowed: Sequence[str]) -> list[FoundFile]:
 
 
 def find_files(url: str) -> list[FoundFile]:
-    """Return the files that a URL names, sorted by URL.
+    """Return the files that a URL refers to, sorted by URL.
 
-    Raises InvalidRequest if it names no file or too many, or cannot be read.
+    Raises InvalidRequest for no file, for too many files, or if a file cannot be read.
     """
     scheme, path = split_url(url)
     segments = path.split("/")
@@ -115,7 +115,7 @@ def open_filesystem(scheme: str) -> pyarrow.fs.FileSystem:
 
 
 def find_file(url: str) -> FoundFile:
-    """Return the size and time of a file as it is now; raises InvalidRequest if it cannot be found."""
+    """Return the current size and time of a file; raises InvalidRequest if not found."""
     scheme, path = split_url(url)
     try:
         info = open_filesystem(scheme).get_file_info(path)

@@ -1,4 +1,4 @@
-"""Reading of sources: all rows are checked in parallel, and a sample becomes the dataset."""
+"""Reading of sources: all rows are checked in parallel, and a sample becomes a dataset."""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from app.sources.locations import FoundFile, find_allowed_files
-from app.sources.scan import Sampling, read_head, read_schema, scan_file
+from app.sources.scan import RowSampling, read_head, read_schema, scan_file
 from app.store.uploads import Spec, to_columns
 from models import Dataset, TraceSpec, dataset_from_columns
 from models.dataset_source import DatasetSource, SourceFacts
 from models.errors import Fault, InvalidRequest
-from models.trace_columns import with_scales
+from models.trace_columns import fill_confidence_scales
 from solvers import Progress
 from solvers.parallel import run_parallel
 
@@ -25,20 +25,20 @@ def read_source(
 ) -> tuple[Dataset, SourceFacts]:
     """Check every row of a source, and return the dataset of its sampled rows.
 
-    The pass runs through joblib, one file at a time in each process: a file whose process is lost is read again. Equal
-    files and seeds result in equal samples.
+    The files are read with joblib, one file at a time in each process. If a process is lost, its file is read again.
+    Equal files and seeds result in equal samples.
 
     Args:
-        allowed: URLs of folders or buckets that files must be in.
+        allowed: URLs of folders or buckets that must contain the files.
     Raises:
-        InvalidRequest: a file is missing, malformed, has other types than the first, or has an invalid row; or a file
+        InvalidRequest: a file is missing or malformed, has other types than the first file, has an invalid row, or
             changed while it was read.
     """
     found = find_allowed_files(source.url, allowed)
     rows, names = _count_rows(found, spec)
     references = _read_references(found, names)
-    spec = with_scales(spec, to_columns(references)) if isinstance(spec, TraceSpec) else spec
-    sampling = Sampling(min(1.0, source.sample_rows / max(rows, 1)), source.seed, spec.item)
+    spec = fill_confidence_scales(spec, to_columns(references)) if isinstance(spec, TraceSpec) else spec
+    sampling = RowSampling(min(1.0, source.sample_rows / max(rows, 1)), source.seed, spec.item)
     jobs = (partial(scan_file, each, number, spec, references, sampling) for number, each in enumerate(found))
     scanned = list(run_parallel(jobs, partial(_report_files, progress, len(found))))
     files = tuple(facts for facts, _ in scanned)
@@ -55,7 +55,10 @@ def read_source(
 
 
 def _count_rows(found: Sequence[FoundFile], spec: Spec) -> tuple[int, list[str]]:
-    """Return the number of rows of all files and the columns of the spec in them, after comparing their types."""
+    """Return the number of rows of all files, and the spec's columns that they have.
+
+    The types of the files are compared.
+    """
     first, rows = read_schema(found[0].url, spec)
     for each in found[1:]:
         schema, more = read_schema(each.url, spec)
@@ -73,7 +76,7 @@ def _refuse_other_type(name: str, schema: pa.Schema, first: pa.Schema, url: str,
 
 
 def _read_references(found: Sequence[FoundFile], names: list[str]) -> pa.Table:
-    """Return the first rows of some files, spread over the source."""
+    """Return the first rows of some files, evenly from the whole source."""
     spread = np.unique(np.linspace(0, len(found) - 1, _REFERENCE_FILES).astype(int))
     return pa.concat_tables([read_head(found[place].url, names, _REFERENCE_ROWS) for place in spread])
 

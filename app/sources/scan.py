@@ -1,6 +1,6 @@
 """One pass over a Parquet file: every row is checked, and some are sampled.
 
-Memory: the columns of the spec of one batch of rows, and the sampled rows. Time: O(bytes), twice.
+Memory: the spec's columns of one batch of rows, and the sampled rows. Time: O(bytes), in two passes.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ _CHUNK = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sampling:
-    """How rows are sampled: each item, or each row without an item column, with the same probability."""
+class RowSampling:
+    """Sampling with equal probability for each item; without an item column, each row."""
 
     share: float
     seed: int
@@ -59,14 +59,14 @@ def read_head(url: str, names: list[str], rows: int) -> pa.Table:
 
 
 def scan_file(
-    found: FoundFile, number: int, spec: Spec, references: pa.Table, sampling: Sampling
+    found: FoundFile, number: int, spec: Spec, references: pa.Table, sampling: RowSampling
 ) -> tuple[SourceFile, pa.Table]:
-    """Check all rows of a file; return its facts and the sampled rows.
+    """Check all rows of a file; return its facts and its sampled rows.
 
     Args:
-        number: the file's place in the source; the sample of its rows depends on it.
-        references: some rows of all files, which are checked with each batch: so faults that need more rows than
-            a batch has, such as a single class, are not found in it.
+        number: index of the file in the source, which the sample of its rows depends on.
+        references: some rows of all files. They are checked with each batch, so that faults of small tables, such as a
+            single class, are not reported for a batch.
     Raises:
         InvalidRequest: a row is invalid, or the file changed while it was read.
     """
@@ -84,7 +84,7 @@ def scan_file(
     return facts, pa.concat_tables(sampled)
 
 
-def refuse_changed_file(file: SourceFile) -> None:
+def require_unchanged_file(file: SourceFile) -> None:
     """Raise InvalidRequest if a file changed since its rows were checked."""
     now = find_file(file.url)
     if (now.bytes, now.modified) == (file.bytes, file.modified):
@@ -95,13 +95,12 @@ def refuse_changed_file(file: SourceFile) -> None:
 
 
 def _check_rows(url: str, offset: int, table: pa.Table, spec: Spec, references: pa.Table) -> None:
-    """Check a batch; faults name rows of the file.
+    """Check a batch; faults refer to rows of the file.
 
-    Faults without a row need all rows: they are found in the sample.
+    Faults without a row concern all rows, so they are checked in the sample.
     """
-    without_text = (
-        spec.model_copy(update={"text": None}) if isinstance(spec, TraceSpec) else spec
-    )  # texts are not embedded
+    # texts are not embedded
+    without_text = spec.model_copy(update={"text": None}) if isinstance(spec, TraceSpec) else spec
     try:
         dataset_from_columns(without_text, to_columns(pa.concat_tables([table, references])))
     except InvalidRequest as error:
@@ -111,13 +110,13 @@ def _check_rows(url: str, offset: int, table: pa.Table, spec: Spec, references: 
 
 
 def _locate_fault(fault: Fault, url: str, offset: int) -> Fault:
-    """Return a fault with the row in its file."""
+    """Return a fault with the row number in its file."""
     assert fault.row is not None
     message = fault.msg.replace(f"row {fault.row + 1}", f"row {offset + fault.row + 1} of {url}", 1)
     return Fault(("source", *fault.loc[1:]), message, offset + fault.row)
 
 
-def _choose_rows(table: pa.Table, sampling: Sampling, generator: np.random.Generator) -> NDArray[np.bool_]:
+def _choose_rows(table: pa.Table, sampling: RowSampling, generator: np.random.Generator) -> NDArray[np.bool_]:
     """Return which rows are sampled, (n,)."""
     if sampling.item is None:
         return np.asarray(generator.random(table.num_rows) < sampling.share, dtype=np.bool_)
@@ -128,7 +127,10 @@ def _choose_rows(table: pa.Table, sampling: Sampling, generator: np.random.Gener
 
 
 def _item_share(name: str, seed: int) -> float:
-    """Return a number from 0 to 1 that depends on an item's name only, so that its rows stay together."""
+    """Return a number from 0 to 1 that depends only on an item's name.
+
+    So all rows of the item are sampled together.
+    """
     return int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:7]) / 2**56
 
 

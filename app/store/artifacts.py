@@ -1,9 +1,9 @@
 """Artifacts in the store: publish, list, roll back, delete, export, and import.
 
-Keys of each (kind, name): a version counter, the set of versions, one record per version, and one pointer to the
-active version. The counter outlives the artifact. So a reused name continues counting, and the id of an old decision
-never refers to a new version. The counter also distinguishes deleted artifacts from lost ones. If the store has lost
-the counter, too, servers reserve the version numbers that they have in memory.
+Each (kind, name) has keys for a version counter, the set of versions, one record per version, and one pointer to the
+active version. The counter remains after the artifact is deleted. So a reused name continues counting, and the id of an
+old decision never refers to a new version. The counter also distinguishes deleted artifacts from lost ones. If the
+store has also lost the counter, servers reserve the version numbers that they have in memory.
 """
 
 import json
@@ -14,11 +14,11 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from app.store import codec
-from app.store.artifact_hash import AUTOMATIONS, ROLLOUTS
+from app.store.artifact_records import AUTOMATIONS, ROLLOUTS
 from app.store.checksums import verify_checksum
-from app.store.client import Pipeline, Store, drop_blob, keep_blob, make_key, read_json
+from app.store.client import Pipeline, Store, add_blob_reference, make_store_key, read_json, remove_blob_reference
 from app.store.feedback import delete_feedback, record_key
-from app.store.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, NUMBER, Page, cut_page, iterate_pages, read_cursor
+from app.store.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, NUMBER, Page, iterate_pages, make_page, read_cursor
 from app.store.pointers import POINTERS, Id, Pointer, Pointers, format_id, parse_id, read_pointer
 from models import ArtifactManifest, ArtifactRecord, ArtifactRef
 from models.errors import Conflict, CorruptArtifact, ParsimonyError, StoreRefused, UnknownArtifact, UnknownVersion
@@ -49,18 +49,18 @@ class Artifacts:
         check: Callable[[Pipeline], None] | None = None,
         watched: tuple[str, ...] = (),
     ) -> ArtifactRecord:
-        """Publish bytes as the next version, and make it the active one if wanted, or if it is the first one.
+        """Publish bytes as the next version.
 
-        One transaction writes and announces the version.
+        The version becomes active if requested, or if it is the first one. One transaction writes and announces it.
 
         Args:
             data: the artifact's bytes.
             created_at: time of creation, ISO 8601.
             check: reads in the transaction before anything is written; may raise to abort.
             commit: queues further writes in the transaction.
-            watched: further keys whose change restarts the transaction.
+            watched: additional keys whose change restarts the transaction.
         """
-        manifest = checked_manifest(data)
+        manifest = decode_manifest(data)
         digest = sha256(data).hexdigest()
         kind, name = manifest.kind, manifest.name
 
@@ -81,7 +81,7 @@ class Artifacts:
                 **manifest.model_dump(exclude={"format"}),
             )
             pipe.multi()
-            keep_blob(pipe, data, digest, _reference(kind, name, version))
+            add_blob_reference(pipe, data, digest, _reference(kind, name, version))
             pipe.set(_counter(kind, name), version)
             pipe.sadd(_versions(kind, name), version)
             pipe.set(_record(kind, name, version), record.model_dump_json(exclude={"drift"}))
@@ -94,7 +94,7 @@ class Artifacts:
         return self._store.run_transaction(change, _counter(kind, name), _reserved(kind, name), *watched)
 
     def version_counters(self, ids: Collection[Id]) -> dict[Id, int]:
-        """Return the highest version number that each artifact ever had."""
+        """Return the highest version number that each artifact has ever had."""
         counted = self._store.get_many([_counter(*one) for one in ids])
         return {one: int(number or 0) for one, number in zip(ids, counted, strict=True)}
 
@@ -148,7 +148,7 @@ class Artifacts:
         last = int(read_cursor("version", cursor, NUMBER) or 0)
         active = self._active_version(kind, name)
         numbers = sorted(map(int, self._store.get_members(_versions(kind, name))))
-        page = cut_page("version", [n for n in numbers if n > last][: limit + 1], limit, len(numbers), int)
+        page = make_page("version", [n for n in numbers if n > last][: limit + 1], limit, len(numbers), int)
         raws = self._store.get_many([_record(kind, name, number) for number in page.items])
         versions = [(number, raw) for number, raw in zip(page.items, raws, strict=True) if raw is not None]
         records = [_checked_record(raw, kind, name, number, active) for number, raw in versions]
@@ -193,18 +193,18 @@ class Artifacts:
 
     def get_bytes(self, record: ArtifactRecord) -> bytes:
         """Return the bytes of a version after checking their SHA-256."""
-        return _checked_data(record, self._store.get_many([make_key("blob", record.sha256)])[0])
+        return _checked_data(record, self._store.get_many([make_store_key("blob", record.sha256)])[0])
 
-    def unchecked_data(self, records: Sequence[ArtifactRecord]) -> list[bytes | None]:
-        """Return the stored bytes of versions without checks; None if they are lost.
+    def get_unverified_bytes(self, records: Sequence[ArtifactRecord]) -> list[bytes | None]:
+        """Return the stored bytes of versions without checking them; None for lost bytes.
 
-        Needs one round trip; ``checked_plan`` checks the bytes.
+        Takes one round trip. ``decode_plan`` checks the bytes.
         """
-        return self._store.get_many([make_key("blob", record.sha256) for record in records])
+        return self._store.get_many([make_store_key("blob", record.sha256) for record in records])
 
     def load_plan(self, record: ArtifactRecord) -> Any:
         """Return the plan of a version."""
-        return checked_plan(record, *self.unchecked_data([record]))
+        return decode_plan(record, *self.get_unverified_bytes([record]))
 
     def activate(self, kind: str, name: str, version: int) -> ArtifactRecord:
         """Make a version the active one (roll back or forward).
@@ -276,9 +276,9 @@ class Artifacts:
         self._store.run_transaction(change, _counter(kind, name), _versions(kind, name))
 
     def find_deleted(self, ids: Iterable[Id]) -> set[Id]:
-        """Return which of these artifacts without a pointer were deleted.
+        """Return which of these artifacts, which have no pointer, were deleted.
 
-        A deleted artifact has a counter but no versions. The store has lost the others.
+        A deleted artifact has a counter but no versions. The other artifacts were lost by the store.
         """
         asked = list(ids)
         if not asked:
@@ -291,8 +291,8 @@ class Artifacts:
         return {one for one, counted, kept in zip(asked, there[::2], there[1::2], strict=True) if counted and not kept}
 
     def _cut(self, ids: Sequence[Id], limit: int, total: int) -> Page[ArtifactRecord]:
-        """Read the records of a page of artifacts; one that is damaged, or was deleted meanwhile, is left out."""
-        page = cut_page(_KIND, ids, limit, total, format_id)
+        """Read the records of a page of artifacts; damaged or deleted ones are omitted."""
+        page = make_page(_KIND, ids, limit, total, format_id)
         pointers = self.pointing.get_pointers(page.items)
         records = self.get_records(pointers).values()
         readable = [record for record in records if isinstance(record, ArtifactRecord)]
@@ -316,7 +316,7 @@ class Artifacts:
         return UnknownArtifact(f"{kind} artifact {name!r} not found{known_names(names)}")
 
 
-def checked_manifest(data: bytes) -> ArtifactManifest:
+def decode_manifest(data: bytes) -> ArtifactManifest:
     """Return the manifest after checking all of an artifact's bytes.
 
     Raises CorruptArtifact.
@@ -334,7 +334,7 @@ def checked_manifest(data: bytes) -> ArtifactManifest:
 
 
 def known_names(names: Sequence[str]) -> str:
-    """Format the available names for the message of a name that was not found.
+    """Format the available names, for the message about a name that was not found.
 
     >>> known_names(["a", "b"])
     '; available: a, b'
@@ -343,15 +343,15 @@ def known_names(names: Sequence[str]) -> str:
 
 
 def _counter(kind: str, name: str) -> str:
-    return make_key("counter", kind, name)
+    return make_store_key("counter", kind, name)
 
 
 def _reserved(kind: str, name: str) -> str:
-    return make_key("reserved", kind, name)
+    return make_store_key("reserved", kind, name)
 
 
 def _versions(kind: str, name: str) -> str:
-    return make_key("versions", kind, name)
+    return make_store_key("versions", kind, name)
 
 
 def _record(kind: str, name: str, version: int) -> str:
@@ -362,7 +362,7 @@ def _reference(kind: str, name: str, version: int) -> str:
     return f"artifact/{kind}/{name}/{version}"
 
 
-def checked_plan(record: ArtifactRecord, data: bytes | None) -> Any:
+def decode_plan(record: ArtifactRecord, data: bytes | None) -> Any:
     """Return the plan of a version after checking its bytes.
 
     Raises StoreRefused or CorruptArtifact.
@@ -379,7 +379,10 @@ def _checked_data(record: ArtifactRecord, data: bytes | None) -> bytes:
 
 
 def _checked_record(raw: bytes | None, kind: str, name: str, wanted: int, active: int) -> ArtifactRecord:
-    """Read a version's record; raises UnknownVersion if there is none, and StoreRefused if it is damaged."""
+    """Parse a version's record.
+
+    Raises UnknownVersion if there is none, and StoreRefused if it is damaged.
+    """
     if raw is None:
         raise UnknownVersion(f"version {wanted} of {kind} {name!r} not found; active version is {active}")
     try:
@@ -390,7 +393,7 @@ def _checked_record(raw: bytes | None, kind: str, name: str, wanted: int, active
 
 
 def _read_all(pipe: Pipeline, kind: str, name: str) -> dict[int, str | None]:
-    """Read inside a transaction which versions there are, and the SHA-256 of each; None if its record has none."""
+    """Read all versions in a transaction, with the SHA-256 of each; None if unknown."""
     numbers = sorted(map(int, cast("set[bytes]", pipe.smembers(_versions(kind, name)))))
     raws = cast("list[bytes | None]", pipe.mget([_record(kind, name, n) for n in numbers])) if numbers else []
     return {number: _digest_in(raw) for number, raw in zip(numbers, raws, strict=True)}
@@ -404,9 +407,9 @@ def _digest_in(raw: bytes | None) -> str | None:
 
 
 def _drop_version(pipe: Pipeline, kind: str, name: str, version: int, digest: str | None) -> None:
-    """Queue the removal of all that is kept of a version."""
+    """Queue the removal of all data of a version."""
     pipe.delete(_record(kind, name, version))
     pipe.srem(_versions(kind, name), version)
     if digest is not None:
-        drop_blob(pipe, digest, _reference(kind, name, version))
+        remove_blob_reference(pipe, digest, _reference(kind, name, version))
     delete_feedback(pipe, ArtifactRef(kind=kind, name=name, version=version))

@@ -1,7 +1,7 @@
 """Automatic steps after drift, in the store: one hash of records.
 
-A server claims a step before it takes the step, so that no other server takes it, too. If the server dies before the
-step is done, another server claims it after ``CLAIM_S``.
+A server claims a step before taking it, so that no other server takes the same step. If the server dies before the step
+is done, another server claims it after ``CLAIM_TTL_S``.
 """
 
 from collections.abc import Callable
@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
-from app.processes.clock import current_time
-from app.store.artifact_hash import AUTOMATIONS, ArtifactHash
+from app.processes.clock import current_timestamp
+from app.store.artifact_records import AUTOMATIONS, ArtifactRecords
 from app.store.client import Pipeline, Store
 from app.store.pointers import Id
 from models.errors import UnknownRollout
 from models.rollout import Automation, AutomationEvent, AutomationSpec
 
-CLAIM_S = 60.0
+CLAIM_TTL_S = 60.0
 MAX_EVENTS = 50
 """Events of an artifact that are kept."""
 
@@ -27,8 +27,8 @@ class StoredAutomation:
 
     Attributes:
         alarm: number of the outcome that raised the alarm of the last rebuild.
-        planned_build: id of the build that the claimed step queues, so that it is queued once, even if a server dies.
-        claimed_at: time at which a server claimed the unfinished step, in seconds since 1970; 0: no step is claimed.
+        planned_build: id of the build that the claimed step queues. So it is queued once, even if a server dies.
+        claimed_at: time at which a server claimed the unfinished step, in seconds since 1970; 0 if none is claimed.
     """
 
     spec: AutomationSpec
@@ -43,16 +43,16 @@ class StoredAutomation:
 
     def with_event(self, event: str, reason: str) -> "StoredAutomation":
         """Return the record with one more event."""
-        added = AutomationEvent.model_validate({"at": current_time(), "event": event, "reason": reason})
+        added = AutomationEvent.model_validate({"at": current_timestamp(), "event": event, "reason": reason})
         return replace(self, events=(*self.events, added)[-MAX_EVENTS:])
 
     def with_failure(self, problem: str) -> "StoredAutomation":
-        """Return the record of a step that failed, and is not repeated for the same alarm."""
+        """Return the record with a failed step, which is not repeated for the same alarm."""
         reason = f"{problem}; repair it and set the automation again, or the next alarm starts the step"
         return replace(self.with_event("failed", reason), problem=problem, planned_build=None)
 
     def to_reply(self, artifact: Id) -> Automation:
-        """Return the record as the API shows it."""
+        """Return the record in the API's form."""
         return Automation(
             kind=artifact[0],
             name=artifact[1],
@@ -73,10 +73,13 @@ class Automations:
     """Repository of automations."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._records = store, ArtifactHash(store, AUTOMATIONS, TypeAdapter(StoredAutomation))
+        self._store, self._records = store, ArtifactRecords(store, AUTOMATIONS, TypeAdapter(StoredAutomation))
 
     def put(self, artifact: Id, spec: AutomationSpec) -> bool:
-        """Set the automation of an artifact, which repeats a failed step; return whether it had none before."""
+        """Set the automation of an artifact; return whether it had none before.
+
+        A failed step is then repeated.
+        """
 
         def change(pipe: Pipeline) -> bool:
             before = self._records.read(pipe, artifact)
@@ -98,7 +101,10 @@ class Automations:
         return self._records.get_all()
 
     def change_record(self, artifact: Id, make: Change) -> StoredAutomation | None:
-        """Change a record in a transaction, and return it; None if it was not changed, or was deleted."""
+        """Change a record in a transaction, and return it.
+
+        Return None if it was not changed, or was deleted.
+        """
 
         def change(pipe: Pipeline) -> StoredAutomation | None:
             before = self._records.read(pipe, artifact)
@@ -112,7 +118,7 @@ class Automations:
 
 
 def _with_spec(before: StoredAutomation | None, spec: AutomationSpec) -> StoredAutomation:
-    """Return a record with another configuration; after a failure, without the failed steps."""
+    """Return the record with another configuration, without failed steps."""
     if before is None or before.problem is not None:
         return StoredAutomation(spec, events=() if before is None else before.events)
     return replace(before, spec=spec)

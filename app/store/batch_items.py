@@ -1,23 +1,22 @@
 """Items and answers of batches.
 
-Storing an answer and counting it are one atomic step. So a paid answer is never requested again, even if the worker
-dies.
+An answer is stored and counted in one atomic step. So a paid answer is never requested again, even if the worker dies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.store.client import Store, make_key, read_model
+from app.store.client import Store, make_store_key, read_model
 from models.batch import Batch
 from models.errors import Cancelled
 from models.run import RunItem, Spent
 
-WAITING_S = 30 * 24 * 3600
+BATCH_ITEMS_TTL_S = 30 * 24 * 3600
 """How long a batch is kept that has not ended."""
 DONE, NOT_DONE = "done", "failed"
 """What is counted of items: those with an answer, and those without."""
 ENDED = ("succeeded", "failed", "cancelled")
-TOTALS = make_key("batches", "totals")
+TOTALS = make_store_key("batches", "totals")
 _ENDED, _SPENT = "ended:", "spent:"
 _PIECE = 500
 _RUNS_STILL = """
@@ -86,29 +85,31 @@ class BatchItems:
         answered = {int(index) for index in self._store.execute("hkeys", answers_key(batch.id))}
         return [index for index in range(batch.total) if index not in answered]
 
-    def keep_answer(self, batch_id: str, attempt: int, index: int, line: str, *, is_answer: bool, spent: Spent) -> None:
+    def store_answer(
+        self, batch_id: str, attempt: int, index: int, line: str, *, is_answer: bool, spent: Spent
+    ) -> None:
         """Store the outcome of an item, and add it to the totals, atomically.
 
         Raises Cancelled if another attempt runs the batch, or if it has ended.
         """
         counter = DONE if is_answer else NOT_DONE
-        figures = (repr(float(spent.cost)), repr(float(spent.seconds)), WAITING_S)
+        figures = (repr(float(spent.cost)), repr(float(spent.seconds)), BATCH_ITEMS_TTL_S)
         given = [attempt, index, line, counter, *figures, f"{_SPENT}{spent.unit}"]
         keys = [record_key(batch_id), answers_key(batch_id), TOTALS]
         _refuse_ended(batch_id, self._store.run(_KEEP_ANSWER, keys, given))
 
-    def keep_work(self, batch_id: str, attempt: int, works: Mapping[str, bytes]) -> None:
+    def store_checkpoint(self, batch_id: str, attempt: int, works: Mapping[str, bytes]) -> None:
         """Store intermediate results by name, such as embeddings, for later attempts.
 
         Raises Cancelled if another attempt runs the batch, or if it has ended.
         """
         pairs = [each for work in works.items() for each in work]
-        given = [attempt, WAITING_S, *pairs]
-        _refuse_ended(batch_id, self._store.run(_KEEP_WORK, [record_key(batch_id), work_key(batch_id)], given))
+        given = [attempt, BATCH_ITEMS_TTL_S, *pairs]
+        _refuse_ended(batch_id, self._store.run(_KEEP_WORK, [record_key(batch_id), checkpoint_key(batch_id)], given))
 
-    def list_works(self, batch_id: str, names: Sequence[str]) -> list[bytes | None]:
+    def list_checkpoints(self, batch_id: str, names: Sequence[str]) -> list[bytes | None]:
         """Return stored intermediate results by name; None for missing ones."""
-        kept: list[bytes | None] = self._store.execute("hmget", work_key(batch_id), list(names))
+        kept: list[bytes | None] = self._store.execute("hmget", checkpoint_key(batch_id), list(names))
         return kept
 
     def get_totals(self) -> BatchTotals:
@@ -127,14 +128,14 @@ class BatchItems:
             texts: list[bytes | None] = self._store.execute("hmget", answers_key(batch.id), list(indices))
             yield from ((index, text.decode()) for index, text in zip(indices, texts, strict=True) if text is not None)
 
-    def keep_items(self, batch_id: str, items: Sequence[RunItem]) -> None:
-        """Store the items of a batch before its record, so that it is never incomplete."""
+    def store_items(self, batch_id: str, items: Sequence[RunItem]) -> None:
+        """Store the items of a batch before its record, so that no batch is incomplete."""
         for first in range(0, len(items), _PIECE):
             piece = enumerate(items[first : first + _PIECE], start=first)
             texts = {str(index): item.model_dump_json(exclude_unset=True) for index, item in piece}
             with self._store.open_pipeline() as pipe:
                 pipe.hset(items_key(batch_id), mapping=texts)  # type: ignore[arg-type]
-                pipe.expire(items_key(batch_id), WAITING_S)
+                pipe.expire(items_key(batch_id), BATCH_ITEMS_TTL_S)
                 pipe.execute()
 
 
@@ -150,19 +151,19 @@ def ended_field(status: str) -> str:
 
 def record_key(batch_id: str) -> str:
     """Return the key of a batch's record."""
-    return make_key("batch", batch_id)
+    return make_store_key("batch", batch_id)
 
 
 def items_key(batch_id: str) -> str:
     """Return the key of a batch's items."""
-    return make_key("batch-items", batch_id)
+    return make_store_key("batch-items", batch_id)
 
 
 def answers_key(batch_id: str) -> str:
     """Return the key of a batch's answers."""
-    return make_key("batch-answers", batch_id)
+    return make_store_key("batch-answers", batch_id)
 
 
-def work_key(batch_id: str) -> str:
+def checkpoint_key(batch_id: str) -> str:
     """Return the key of a batch's intermediate results (embeddings, assignment)."""
-    return make_key("batch-work", batch_id)
+    return make_store_key("batch-work", batch_id)

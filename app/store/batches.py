@@ -1,7 +1,7 @@
 """Batches in the store: their queue, status, heartbeats, and expiry.
 
-The items are deleted when the batch ends. Its record and answers expire ``KEPT_S`` later. A batch that no worker starts
-expires ``WAITING_S`` after it was queued.
+A batch's items are deleted when it ends. Its record and answers expire ``BATCH_TTL_S`` later. A batch that no worker
+starts expires ``BATCH_ITEMS_TTL_S`` after it was queued.
 """
 
 import json
@@ -9,36 +9,36 @@ from collections.abc import Collection, Sequence
 from typing import cast
 from uuid import uuid4
 
-from app.processes.clock import current_time
+from app.processes.clock import current_timestamp
 from app.store.batch_items import (
+    BATCH_ITEMS_TTL_S,
     TOTALS,
-    WAITING_S,
     BatchItems,
     answers_key,
+    checkpoint_key,
     ended_field,
     items_key,
     record_key,
-    work_key,
 )
-from app.store.client import Pipeline, Store, make_key, read_model
+from app.store.client import Pipeline, Store, make_store_key, read_model
 from app.store.job_queue import JobQueue
-from app.store.pages import DEFAULT_PAGE_SIZE, Page, newest_first
+from app.store.paging import DEFAULT_PAGE_SIZE, Page, list_newest_page
 from models import BuildStatus
 from models.batch import Batch, BatchFacts
 from models.errors import TooManyBuilds, UnknownBatch
 from models.run import RunItem, Spent
 
-KEPT_S = 7 * 24 * 3600
+BATCH_TTL_S = 7 * 24 * 3600
 """How long an ended batch and its output are kept."""
-LONGEST_S = 24 * 3600
+MAX_BATCH_DURATION_S = 24 * 3600
 """How long a batch may run, from when a worker takes it."""
-MAX_DEATHS = 3
+MAX_WORKER_DEATHS = 3
 """How often in a row a worker may die of a batch without a single answer before the batch is given up."""
 PREFIX = "batch-"
 _JOB = "app.running.batch_worker.run_batch"
 _KIND = "batch"
-_ALL, _NUMBER = make_key("batches", "all"), make_key("batches", "number")
-_OPEN, _BEATS = make_key("batches", "open"), make_key("batches", "beats")
+_ALL, _NUMBER = make_store_key("batches", "all"), make_store_key("batches", "number")
+_OPEN, _BEATS = make_store_key("batches", "open"), make_store_key("batches", "beats")
 
 
 class Batches(BatchItems):
@@ -53,7 +53,7 @@ class Batches(BatchItems):
         waiting = sum(batch.status == "queued" for batch in self.list_unended())
         if waiting >= self._queue_limit:
             raise TooManyBuilds(f"queue full: {waiting} batches, maximum is {self._queue_limit}; retry later")
-        self.keep_items(facts.id, items)
+        self.store_items(facts.id, items)
         counts = dict.fromkeys(("begun_with", "deaths", "done", "failed", "cost", "seconds"), "0")
         record = {"about": facts.model_dump_json(), "status": "queued", "attempt": "1", **counts}
 
@@ -64,7 +64,7 @@ class Batches(BatchItems):
             pipe.zadd(_ALL, {facts.id: number})
             pipe.sadd(_OPEN, facts.id)
             pipe.hset(record_key(facts.id), mapping=record)  # type: ignore[arg-type]
-            pipe.expire(record_key(facts.id), WAITING_S)
+            pipe.expire(record_key(facts.id), BATCH_ITEMS_TTL_S)
             self._enqueue(pipe, facts.id, 1)
 
         self._store.run_transaction(change, _NUMBER)
@@ -77,7 +77,7 @@ class Batches(BatchItems):
     def list_page(self, *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None) -> Page[Batch]:
         """Return a page of batches, newest first."""
         self._forget_gone()
-        page = newest_first(self._store, _KIND, _ALL, limit, cursor)
+        page = list_newest_page(self._store, _KIND, _ALL, limit, cursor)
         return Page(self._those(page.items), page.next, page.total)
 
     def list_unended(self) -> list[Batch]:
@@ -95,7 +95,7 @@ class Batches(BatchItems):
         return batch
 
     def start_batch(self, batch_id: str, attempt: int) -> Batch | None:
-        """Mark a queued batch as running; None if this attempt is not queued."""
+        """Mark a queued batch as running; return None if this attempt is not queued."""
 
         def change(pipe: Pipeline) -> bool:
             record = cast("dict[bytes, bytes]", pipe.hgetall(record_key(batch_id)))
@@ -103,7 +103,7 @@ class Batches(BatchItems):
                 return False
             pipe.multi()
             pipe.hset(record_key(batch_id), "status", "running")
-            pipe.hsetnx(record_key(batch_id), "started_at", current_time())
+            pipe.hsetnx(record_key(batch_id), "started_at", current_timestamp())
             pipe.hincrby(_BEATS, batch_id, 1)
             return True
 
@@ -113,12 +113,12 @@ class Batches(BatchItems):
         """Renew the heartbeat of a batch."""
         self._store.execute("hincrby", _BEATS, batch_id, 1)
 
-    def note_circuits(self, batch_id: str, attempt: int, names: Collection[str]) -> None:
+    def record_circuits(self, batch_id: str, attempt: int, names: Collection[str]) -> None:
         """Record the open circuit breakers in the worker of a running attempt."""
         self._note(batch_id, attempt, "open_circuits", sorted(names))
 
-    def note_confidences(self, batch_id: str, attempt: int, problems: Sequence[str]) -> None:
-        """Record the differences between confidences and those of the build, for a running attempt.
+    def record_confidence_problems(self, batch_id: str, attempt: int, problems: Sequence[str]) -> None:
+        """Record how the confidences of a running attempt differ from the build's.
 
         The record remains after the batch has ended.
         """
@@ -157,7 +157,7 @@ class Batches(BatchItems):
         self._store.run_transaction(change, record_key(batch_id))
         return self.get(batch_id)
 
-    def give_up(self, batch_id: str, attempt: int, why: str) -> None:
+    def requeue_or_fail(self, batch_id: str, attempt: int, why: str) -> None:
         """Queue a batch again after its worker died; it continues with unanswered items.
 
         After several consecutive deaths without any answer, the batch fails instead.
@@ -171,7 +171,7 @@ class Batches(BatchItems):
             finished = batch.done + batch.failed
             deaths = 1 + (int(record[b"deaths"]) if finished == int(record[b"begun_with"]) else 0)
             pipe.multi()
-            if deaths >= MAX_DEATHS:
+            if deaths >= MAX_WORKER_DEATHS:
                 _write_end(pipe, batch_id, "failed", f"{why}; {deaths} times without an answer")
                 return
             again = {"status": "queued", "attempt": attempt + 1, "deaths": deaths, "begun_with": finished}
@@ -190,7 +190,7 @@ class Batches(BatchItems):
         return int(attempt)
 
     def _those(self, ids: Sequence[str]) -> list[Batch]:
-        """Read batches, without those that are gone."""
+        """Read batches; expired ones are omitted."""
         with self._store.open_pipeline() as pipe:
             for batch_id in ids:
                 pipe.hgetall(record_key(batch_id))
@@ -210,8 +210,9 @@ class Batches(BatchItems):
             self._store.execute("srem", _OPEN, *gone)
 
     def _enqueue(self, pipe: Pipeline, batch_id: str, attempt: int) -> None:
-        """Queue a job of its own for each attempt, so that remains of an older one do not matter."""
-        self._queue.enqueue_job(pipe, _JOB, f"{batch_id}-{attempt}", LONGEST_S + 60)  # the batch ends itself before
+        """Queue a separate job for each attempt, so that leftovers of older ones do not matter."""
+        # the batch ends itself before its job does
+        self._queue.enqueue_job(pipe, _JOB, f"{batch_id}-{attempt}", MAX_BATCH_DURATION_S + 60)
 
 
 def new_id() -> str:
@@ -219,10 +220,10 @@ def new_id() -> str:
     return f"{PREFIX}{uuid4().hex}"
 
 
-def batch_of(job_id: str) -> tuple[str, int] | None:
-    """Return batch id and attempt of a job id; None for the job of a build.
+def parse_job_id(job_id: str) -> tuple[str, int] | None:
+    """Return the batch id and the attempt of a job id; None for a build's job.
 
-    >>> batch_of("batch-7d0c-2"), batch_of("7d0c")
+    >>> parse_job_id("batch-7d0c-2"), parse_job_id("7d0c")
     (('batch-7d0c', 2), None)
     """
     batch_id, _, attempt = job_id.rpartition("-")
@@ -230,15 +231,15 @@ def batch_of(job_id: str) -> tuple[str, int] | None:
 
 
 def _write_end(pipe: Pipeline, batch_id: str, status: BuildStatus, error: str | None) -> None:
-    facts = {"status": status, "finished_at": current_time()} | ({} if error is None else {"error": error})
+    facts = {"status": status, "finished_at": current_timestamp()} | ({} if error is None else {"error": error})
     pipe.hset(record_key(batch_id), mapping=facts)  # type: ignore[arg-type]
     pipe.hdel(record_key(batch_id), "open_circuits")
     pipe.hincrby(TOTALS, ended_field(status), 1)
     pipe.srem(_OPEN, batch_id)
     pipe.hdel(_BEATS, batch_id)
-    pipe.delete(items_key(batch_id), work_key(batch_id))
-    pipe.expire(record_key(batch_id), KEPT_S)
-    pipe.expire(answers_key(batch_id), KEPT_S)
+    pipe.delete(items_key(batch_id), checkpoint_key(batch_id))
+    pipe.expire(record_key(batch_id), BATCH_TTL_S)
+    pipe.expire(answers_key(batch_id), BATCH_TTL_S)
 
 
 def _read(batch_id: str, record: dict[bytes, bytes]) -> Batch:

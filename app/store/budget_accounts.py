@@ -1,9 +1,9 @@
-"""Accounts of budgets: reserve the planned maximum before an item, and settle its true use after it.
+"""Accounts of budgets: reserve an item's planned maximum, then settle its actual use.
 
 Each bound of a budget has an account: the amount spent in the current period, and the reservations of items in flight.
-One script reserves in all accounts of an item, or in none, so that limits hold with any number of servers. A
-reservation is a lease: if its server dies, it expires. Settling is idempotent by the reservation's id, also after the
-lease has ended, or after the store has lost the reservation. Periods use the store's clock.
+One script reserves in all accounts of an item, or in none. So limits hold with any number of servers. A reservation is
+a lease: if its server dies, it expires. Settling is idempotent by the reservation's id, even after the lease has ended
+or the store has lost the reservation. Periods use the store's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,16 +14,16 @@ from typing import Any, Literal
 
 from app.store.budget_scripts import READ_SCRIPT, RENEW_SCRIPT, RESERVE_SCRIPT, SETTLE_SCRIPT
 from app.store.budgets import StoredBudget
-from app.store.client import Store, make_key
+from app.store.client import Store, make_store_key
 from models.budget import BudgetSpec, Quantity
 
 LEASE_S = 60.0
 """A reservation that is not renewed for so long ends, in seconds."""
 SETTLED_TTL_S = 3600
 """How long the store remembers that a reservation was settled, in seconds: longer than servers repeat it."""
-KEPT_S = 24 * 3600
+ACCOUNT_TTL_S = 24 * 3600
 """An account expires this time after its period, in seconds."""
-ADVANCE = 0.1
+PACING_ADVANCE_SHARE = 0.1
 """Share of a paced amount that may be spent from the start of its period."""
 ROUNDING = 1e-9
 """Share of an amount by which sums of costs may exceed it."""
@@ -36,7 +36,7 @@ class BudgetAccount:
     """The account of one bound of a budget.
 
     Attributes:
-        amount: upper bound of a period.
+        amount: upper bound for a period.
         period: minute, hour, day, month, or total.
     """
 
@@ -52,7 +52,10 @@ class BudgetAccount:
 
     @property
     def rule(self) -> Rule:
-        """What happens when the amount is spent; limits per minute always refuse, unless the rule is ``alert``."""
+        """What happens when the amount is spent.
+
+        Limits per minute always reject items, unless the rule is ``alert``.
+        """
         is_cost = self.quantity == "cost"
         return self.spec.when_spent if is_cost or self.spec.when_spent == "alert" else "refuse"
 
@@ -71,23 +74,50 @@ class BudgetAccount:
         if not self.is_paced:
             return self.amount
         lengths = {"hour": 3600.0, "day": 86400.0, "month": _month_seconds(state.finish)}
-        return self.amount * min(1.0, ADVANCE + 1.0 - max(state.finish - now, 0.0) / lengths[self.period])
+        return self.amount * min(1.0, PACING_ADVANCE_SHARE + 1.0 - max(state.finish - now, 0.0) / lengths[self.period])
+
+    def item_budget(self, state: "AccountState", items: int) -> float:
+        """Return the remaining amount per item expected in the rest of the period.
+
+        It is used for planning; inf means no limit.
+
+        Args:
+            items: number of items to plan; at least this many are expected.
+        """
+        if not self.is_paced or self.rule == "alert":
+            return inf
+        return max(self.amount - state.spent, 0.0) / max(state.expected, items)
+
+    def free_amount(self, state: "AccountState", now: float) -> float:
+        """Return the released amount that is neither spent nor reserved at a time, in seconds since 1970."""
+        return self.released_amount(state, now) - state.spent - state.held
+
+    def plannable_amount(self, state: "AccountState", items: int, now: float) -> float:
+        """Return the amount that may be planned for items by a time, in seconds since 1970."""
+        return min(self.free_amount(state, now), self.item_budget(state, items) * items)
 
     @property
     def keys(self) -> list[str]:
         """Keys in the store: the account, its leases, and their amounts."""
         base = ("budget", self.budget.account, self.quantity)
-        return [make_key(*base), make_key(*base, "leases"), make_key(*base, "amounts")]
+        return [make_store_key(*base), make_store_key(*base, "leases"), make_store_key(*base, "amounts")]
 
 
 @dataclass(frozen=True, slots=True)
 class AccountState:
-    """Amounts that an account has spent and reserved in its period, and the period's end in seconds since 1970; inf:
-    never."""
+    """State of an account in its period.
+
+    Attributes:
+        spent: amount of the settled items.
+        held: amount reserved by items in flight.
+        finish: end of the period, in seconds since 1970; inf if it never ends.
+        expected: number of items expected in the rest of the period, by the rate of recent items; 0 if unknown.
+    """
 
     spent: float
     held: float
     finish: float
+    expected: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +125,8 @@ class AccountUse:
     """The use of an account by an item.
 
     Attributes:
-        full: at most.
-        least: with the cheapest classifier only; None: the item needs all its calls.
+        full: maximum use.
+        least: maximum use with the cheapest classifier only; None if the item needs all its calls.
     """
 
     account: BudgetAccount
@@ -105,17 +135,20 @@ class AccountUse:
 
     @property
     def rule(self) -> Rule:
-        """The rule that applies when the account is spent; an item that needs all its calls is refused."""
+        """The rule that applies when the account is spent.
+
+        An item that needs all its calls is rejected.
+        """
         is_refused = self.account.rule == "cheapest" and self.least is None
         return "refuse" if is_refused else self.account.rule
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class ReservationOutcome:
     """Outcome of a reservation, and the state of each account after it.
 
     Attributes:
-        refused: index of the account that refused; None: no account refused.
+        refused: index of the account that rejected the item; None if none did.
     """
 
     outcome: Outcome
@@ -127,37 +160,42 @@ class BudgetAccounts:
     """Repository of the accounts of budgets.
 
     Args:
-        clock: returns the time in seconds since 1970; None: the store's clock.
+        clock: returns the time in seconds since 1970; None for the store's clock.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] | None = None) -> None:
         self._store, self._clock = store, clock
 
-    def reserve_amounts(self, reservation: str, uses: Sequence[AccountUse]) -> Reserved:
-        """Reserve the item's use in all accounts, or in none. Idempotent by the reservation's id."""
-        arguments: list[Any] = [self._now(), reservation, LEASE_S, ROUNDING, KEPT_S]
+    def reserve_amounts(self, reservation: str, uses: Sequence[AccountUse]) -> ReservationOutcome:
+        """Reserve the item's use in all accounts, or in none.
+
+        Idempotent by the reservation's id.
+        """
+        arguments: list[Any] = [self._now(), reservation, LEASE_S, ROUNDING, ACCOUNT_TTL_S]
         for use in uses:
             least = use.full if use.least is None else use.least
-            advance = ADVANCE if use.account.is_paced else ""
+            advance = PACING_ADVANCE_SHARE if use.account.is_paced else ""
             arguments += [use.account.amount, use.account.period, use.rule, use.full, least, advance]
         reply = self._run(RESERVE_SCRIPT, _keys(reservation, [use.account for use in uses]), arguments)
         code, states = int(reply[0]), _read_states(reply[1:])
         if code < 0:
-            return Reserved("refused", states, -code - 1)
-        return Reserved("cheapest" if code else "reserved", states)
+            return ReservationOutcome("refused", states, -code - 1)
+        return ReservationOutcome("cheapest" if code else "reserved", states)
 
     def settle_use(
-        self, reservation: str, used: Sequence[tuple[BudgetAccount, float]]
+        self, reservation: str, used: Sequence[tuple[BudgetAccount, float]], items: int
     ) -> tuple[bool, tuple[AccountState, ...]]:
-        """End a reservation, and add the item's true use; idempotent by the reservation's id.
+        """End a reservation, and add the item's actual use.
 
-        The rest of the reservation is released. This also works for reservations that have expired, or that the store
-        has lost.
+        Idempotent by the reservation's id. The rest of the reservation is released. This also works for reservations
+        that have expired or that the store has lost.
 
+        Args:
+            items: number of items that this use is for.
         Returns:
             Whether the reservation was not settled before, and the state of each account.
         """
-        arguments: list[Any] = [self._now(), reservation, SETTLED_TTL_S, KEPT_S]
+        arguments: list[Any] = [self._now(), reservation, SETTLED_TTL_S, ACCOUNT_TTL_S, items]
         for account, amount in used:
             arguments += [account.period, amount]
         reply = self._run(SETTLE_SCRIPT, _keys(reservation, [account for account, _ in used]), arguments)
@@ -184,7 +222,7 @@ class BudgetAccounts:
         return self._store.run(script, keys, texts)
 
 
-def accounts_of(budget: StoredBudget) -> tuple[BudgetAccount, ...]:
+def list_accounts(budget: StoredBudget) -> tuple[BudgetAccount, ...]:
     """Return the accounts of a budget, one for each of its bounds."""
     spec = budget.spec
     bounds: tuple[tuple[Quantity, float | None, str], ...] = (
@@ -208,10 +246,10 @@ def _month_seconds(finish: float) -> float:
 
 
 def _keys(reservation: str, accounts: Sequence[BudgetAccount]) -> list[str]:
-    return [make_key("settled", reservation), *(key for account in accounts for key in account.keys)]
+    return [make_store_key("settled", reservation), *(key for account in accounts for key in account.keys)]
 
 
 def _read_states(reply: Sequence[Any]) -> tuple[AccountState, ...]:
     numbers = [float(one) for one in reply]
-    triples = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
-    return tuple(AccountState(spent, held, finish or inf) for spent, held, finish in triples)
+    rows = zip(numbers[::4], numbers[1::4], numbers[2::4], numbers[3::4], strict=True)
+    return tuple(AccountState(spent, held, finish or inf, expected) for spent, held, finish, expected in rows)

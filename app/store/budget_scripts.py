@@ -1,7 +1,15 @@
 """Lua scripts of the accounts of budgets; each is atomic.
 
-The keys of an account are its hash (start of the period, spent, held), the leases of its reservations, and their
-amounts. The first argument is the time; empty: the store's clock.
+The keys of an account are its hash, the leases of its reservations, and their amounts. Fields of the hash:
+
+==========================  ==========================================================================
+``start``                   start of the period
+``spent``, ``held``         settled and reserved amounts
+``recent``, ``counted``     exponentially decayed number of settled items, and the time of this number
+``since``                   time of the first settled item; like ``recent``, it survives the period
+==========================  ==========================================================================
+
+The first argument is the time; if it is empty, the store's clock is used.
 """
 
 _COMMON = """
@@ -31,10 +39,30 @@ local function period_of(name)
     local first = month_start(math.floor(now / 86400))
     return first * 86400, month_start(first + 31) * 86400
 end
+local memory = 1 / 20 -- of the period, in which the weight of an item falls by a factor of e
+local function decay_items(state)
+    return state.recent * math.exp((state.counted - now) / (memory * (state.finish - state.start)))
+end
+local function expect_items(state)
+    if state.recent == 0 or state.finish == 0 then
+        return 0
+    end
+    local span = memory * (state.finish - state.start)
+    local observed = math.max(now - state.since, span / 4)
+    local rate = decay_items(state) / (span * (1 - math.exp(-observed / span)))
+    return rate * (state.finish - now)
+end
+local function count_items(state, items)
+    if items > 0 and state.finish > 0 then
+        state.since = state.recent > 0 and state.since or now
+        state.recent = decay_items(state) + items
+        state.counted = now
+    end
+end
 local function read(place, period)
     local account, leases, amounts = KEYS[place], KEYS[place + 1], KEYS[place + 2]
     local start, finish = period_of(period)
-    local kept = redis.call('HMGET', account, 'start', 'spent', 'held')
+    local kept = redis.call('HMGET', account, 'start', 'spent', 'held', 'recent', 'counted', 'since')
     local spent, held = tonumber(kept[2] or '0'), tonumber(kept[3] or '0')
     if start > tonumber(kept[1] or '0') then
         spent = 0
@@ -47,11 +75,18 @@ local function read(place, period)
     if redis.call('ZCARD', leases) == 0 then
         held = 0
     end
-    return {place = place, start = start, finish = finish, spent = spent, held = held}
+    local recent, counted, since = tonumber(kept[4] or '0'), tonumber(kept[5] or '0'), tonumber(kept[6] or '0')
+    return {
+        place = place, start = start, finish = finish, spent = spent, held = held,
+        recent = recent, counted = counted, since = since
+    }
 end
 local function keep(state, kept_s)
     local account, leases, amounts = KEYS[state.place], KEYS[state.place + 1], KEYS[state.place + 2]
-    redis.call('HSET', account, 'start', write(state.start), 'spent', write(state.spent), 'held', write(state.held))
+    redis.call(
+        'HSET', account, 'start', write(state.start), 'spent', write(state.spent), 'held', write(state.held),
+        'recent', write(state.recent), 'counted', write(state.counted), 'since', write(state.since)
+    )
     for _, key in ipairs({account, leases, amounts}) do
         if state.finish > 0 then
             redis.call('EXPIRE', key, math.ceil(state.finish - now) + kept_s)
@@ -64,6 +99,7 @@ local function report(reply, state)
     reply[#reply + 1] = write(state.spent)
     reply[#reply + 1] = write(state.held)
     reply[#reply + 1] = write(state.finish)
+    reply[#reply + 1] = write(expect_items(state))
 end
 """
 RESERVE_SCRIPT = (
@@ -114,16 +150,16 @@ return reply
 By account: its amount, period, and rule, what the item takes of it, at most, and with the cheapest classifier only, and
 for a paced amount the share that is released from the start.
 Returns 0 if reserved, 1 if only with the cheapest classifier, and -i if account i refuses; then what each account has
-spent and reserved, and the end of its period.
+spent and reserved, the end of its period, and the number of items that are expected until then.
 """
 SETTLE_SCRIPT = (
     _COMMON
     + """
-local id, kept_s = ARGV[2], tonumber(ARGV[4])
+local id, kept_s, items = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
 local is_first = redis.call('SET', KEYS[1], 'settled', 'NX', 'EX', ARGV[3])
 local reply = {is_first and 1 or 0}
 for i = 1, (#KEYS - 1) / 3 do
-    local at = 5 + (i - 1) * 2
+    local at = 6 + (i - 1) * 2
     local state = read(2 + (i - 1) * 3, ARGV[at])
     local leases, amounts = KEYS[state.place + 1], KEYS[state.place + 2]
     local held = redis.call('HGET', amounts, id)
@@ -134,6 +170,7 @@ for i = 1, (#KEYS - 1) / 3 do
     end
     if is_first then
         state.spent = state.spent + tonumber(ARGV[at + 1])
+        count_items(state, items)
     end
     keep(state, kept_s)
     report(reply, state)
@@ -141,8 +178,8 @@ end
 return reply
 """
 )
-"""Ends a reservation, and adds what the item has used, once by its id. Returns whether it was the first time, and the
-state of each account."""
+"""Ends a reservation, and adds what its items have used, and their number, once by its id. Returns whether it was the
+first time, and the state of each account."""
 RENEW_SCRIPT = (
     _COMMON
     + """

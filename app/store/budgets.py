@@ -73,7 +73,7 @@ def _parse_all(texts: Mapping[str, str]) -> tuple[StoredBudget, ...]:
 
 
 def _parse_record(text: bytes | None) -> _Record | None:
-    """Parse a record; None for none, or one in the format of another version of the service."""
+    """Parse a record; return None for none, or for another version's format."""
     with suppress(ValueError):
         return None if text is None else _Record.model_validate_json(text)
     return None

@@ -1,7 +1,8 @@
 """Builds in the store: their queue (RQ), status, progress, and heartbeats.
 
 Status changes are transactions that check the current status. So a canceled build cannot publish, and publishing and
-``succeeded`` are one step. A running worker increments a heartbeat; servers end a build whose heartbeat stops.
+the status ``succeeded`` are one step. A running worker increments a heartbeat. Servers fail a build whose heartbeat
+stops.
 """
 
 import json
@@ -12,11 +13,12 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
-from app.processes.clock import current_time, seconds_between
-from app.store.client import Pipeline, Store, make_key, translate_errors
+from app.processes.clock import current_timestamp, seconds_between
+from app.store.client import Pipeline, Store, make_store_key, translate_errors
+from app.store.conversation_windows import require_same_window
 from app.store.datasets import OPEN_BUILDS
 from app.store.job_queue import JobQueue
-from app.store.pages import DEFAULT_PAGE_SIZE, Page, newest_first
+from app.store.paging import DEFAULT_PAGE_SIZE, Page, list_newest_page
 from models import (
     ArtifactRef,
     Build,
@@ -35,21 +37,21 @@ from models.errors import Cancelled, StoreRefused, StoreUnavailable, TooManyBuil
 from models.stored_dataset import DatasetInfo
 from models.word_embedding import DIMENSIONS, WORDS
 from solvers import KINDS, AnyKind
-from solvers.base import refuse_few_complete_rows
+from solvers.base import require_min_complete_rows
 
 ADVICE = "advice"
 """The kind of builds that compute advice."""
 SOURCE = "dataset"
 """The kind of builds that check the files of a dataset, and sample their rows."""
 JOB = "app.building.run_build.run_build"
-KEPT_ENDED = 1000
+MAX_ENDED_BUILDS = 1000
 DATASET_KINDS = {FeatureTable: "features", Trace: "trace"}
 _KIND = "build"
-_ALL = make_key("builds", "all")
-_BEATS = make_key("builds", "beats")
-_NUMBER = make_key("builds", "number")
-_COUNTS = make_key("builds", "counts")
-_DURATIONS = make_key("builds", "durations")
+_ALL = make_store_key("builds", "all")
+_BEATS = make_store_key("builds", "beats")
+_NUMBER = make_store_key("builds", "number")
+_COUNTS = make_store_key("builds", "counts")
+_DURATIONS = make_store_key("builds", "durations")
 
 
 class Builds:
@@ -66,13 +68,13 @@ class Builds:
 
         Args:
             in_background: whether all other jobs have priority.
-            build_id: id of the build; if a build has it already, that one is returned. None: a new id.
+            build_id: id of the build; if a build has this id already, it is returned. None for a new id.
         Raises:
-            InvalidRequest: the options do not fit the kind or the dataset.
+            InvalidRequest: the options are not valid for the kind or the dataset.
             UnknownDataset: the dataset was not found.
             TooManyBuilds: the queue is full.
         """
-        kind, options = checked_request(request)
+        kind, options = validate_build_request(request)
         build = _queued(
             build_id=build_id,
             kind=kind.name,
@@ -97,7 +99,7 @@ class Builds:
         return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
 
     def enqueue_source(self, name: str, spec: Value, source: DatasetSource) -> Build:
-        """Queue a job that checks the files of a source, and stores the sample of their rows as a dataset.
+        """Queue a job that checks a source's files and stores a sample as a dataset.
 
         Raises TooManyBuilds if the queue is full.
         """
@@ -110,8 +112,8 @@ class Builds:
         check: Callable[[bytes | None], None] = lambda record: None,
         in_background: bool = False,
     ) -> Build:
-        """Queue a build after checking its dataset; a build of this id is returned as it is."""
-        dataset_key = make_key("dataset", build.dataset)
+        """Queue a build after checking its dataset; an existing build of this id is returned."""
+        dataset_key = make_store_key("dataset", build.dataset)
 
         def change(pipe: Pipeline) -> Build:
             if pipe.exists(_record(build.id)):
@@ -144,7 +146,7 @@ class Builds:
         return build
 
     def _with_places(self, builds: list[Build]) -> list[Build]:
-        """Return builds; the progress of queued ones has their place in the queue and what runs before them."""
+        """Return builds; queued ones get their place in the queue and the job before them."""
         if all(build.status != "queued" for build in builds):
             return builds
         waiting = self._queue.list_waiting()
@@ -159,7 +161,7 @@ class Builds:
 
     def list_page(self, *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None) -> Page[Build]:
         """Return a page of builds, newest first."""
-        page = newest_first(self._store, _KIND, _ALL, limit, cursor)
+        page = list_newest_page(self._store, _KIND, _ALL, limit, cursor)
         records = self._store.get_many([name for i in page.items for name in (_record(i), _progress(i))])
         pairs = zip(records[::2], records[1::2], strict=True)
         builds = [_read(raw, progress) for raw, progress in pairs if raw is not None]
@@ -186,7 +188,7 @@ class Builds:
             build = _read_watched(pipe, build_id)
             if build.status != "queued":
                 return None
-            started = build.model_copy(update={"status": "running", "started_at": current_time()})
+            started = build.model_copy(update={"status": "running", "started_at": current_timestamp()})
             pipe.multi()
             pipe.set(_record(build_id), started.model_dump_json())
             _count(pipe, "queued", "running")
@@ -198,7 +200,7 @@ class Builds:
     def report_progress(self, build_id: str, progress: BuildProgress) -> None:
         """Record the progress of a build; raises Cancelled if it is not running."""
         self._store.execute("set", _progress(build_id), progress.model_dump_json())
-        self.refuse_unless_running(self.get(build_id))
+        self.require_running(self.get(build_id))
 
     def renew_heartbeat(self, build_id: str) -> None:
         """Renew the heartbeat of a build."""
@@ -230,7 +232,7 @@ class Builds:
 
         def check(pipe: Pipeline) -> None:
             seen[:] = [_read_watched(pipe, build_id)]
-            self.refuse_unless_running(seen[0])
+            self.require_running(seen[0])
 
         def commit(pipe: Pipeline, ref: ArtifactRef) -> None:
             _write_end(pipe, seen[0], "succeeded", None, ref)
@@ -245,7 +247,7 @@ class Builds:
 
         def change(pipe: Pipeline) -> None:
             build = _read_watched(pipe, build_id)
-            self.refuse_unless_running(build)
+            self.require_running(build)
             pipe.multi()
             write(pipe)
             _write_end(pipe, build, "succeeded", None, None)
@@ -258,7 +260,7 @@ class Builds:
         return _record(build_id)
 
     @staticmethod
-    def refuse_unless_running(build: Build) -> None:
+    def require_running(build: Build) -> None:
         """Raise Cancelled unless the build is running."""
         if build.status != "running":
             raise Cancelled(f"build {build.id} is {build.status}")
@@ -298,8 +300,8 @@ class Builds:
             return len(Worker.all(connection=self._store.client))
 
     def _forget_old(self) -> None:
-        """Forget the oldest ended builds beyond those that are kept."""
-        oldest = {item.decode() for item in self._store.execute("zrange", _ALL, 0, -KEPT_ENDED - 1)}
+        """Delete the oldest ended builds beyond the maximum number."""
+        oldest = {item.decode() for item in self._store.execute("zrange", _ALL, 0, -MAX_ENDED_BUILDS - 1)}
         for build_id in oldest - set(self._store.get_members(OPEN_BUILDS)):
             self._store.execute("delete", _record(build_id), _progress(build_id))
             self._store.execute("zrem", _ALL, build_id)
@@ -307,10 +309,10 @@ class Builds:
 
 def _queued(*, build_id: str | None = None, **facts: Any) -> Build:
     waiting = BuildProgress(message="waiting for a worker")
-    return Build(id=build_id or uuid4().hex, **facts, status="queued", progress=waiting, created_at=current_time())
+    return Build(id=build_id or uuid4().hex, **facts, status="queued", progress=waiting, created_at=current_timestamp())
 
 
-def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:
+def validate_build_request(request: BuildRequest) -> tuple[AnyKind, Value]:
     """Return the kind and the options of a build; raises InvalidRequest."""
     kind = KINDS.get(request.kind)
     if kind is None:
@@ -332,7 +334,7 @@ def check_dataset(kind: AnyKind, options: Value, request: BuildRequest, raw: byt
         message = f"is of kind {facts.spec.kind!r}, a {kind.name} learns from {' or '.join(wanted)}"
         raise InvalidRequest.from_faults(Fault(("dataset",), f"{request.dataset!r} {message}"))
     if not kind.takes_partial_traces:
-        refuse_few_complete_rows(facts)
+        require_min_complete_rows(facts)
     try:
         kind.check(facts if kind.takes_partial_traces else facts.of_complete_rows(), options)
     except InvalidRequest as error:
@@ -341,6 +343,7 @@ def check_dataset(kind: AnyKind, options: Value, request: BuildRequest, raw: byt
         message = f"must be an endpoint: embeddings of {WORDS!r} have {DIMENSIONS} numbers, those of the dataset "
         fault = Fault(("params", "embedder"), f"{message}have {facts.embedding_dimensions}")
         raise InvalidRequest.from_faults(fault)
+    require_same_window(kind, options, facts)
     if request.guarantees is not None:
         from solvers.guarantees import check_guarantees  # takes SciPy, which nothing else here needs
 
@@ -359,14 +362,17 @@ def _count(pipe: Pipeline, before: BuildStatus, after: BuildStatus) -> None:
 
 
 def _count_queued(pipe: Pipeline) -> int:
-    """Count the builds that wait; RQ's own list lacks those that a worker has just been handed."""
+    """Return the number of waiting builds.
+
+    RQ's own list lacks jobs that have just been passed to a worker.
+    """
     names = [_record(item.decode()) for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
     records = cast("list[bytes | None]", pipe.mget(names)) if names else []
     return sum(raw is not None and json.loads(raw)["status"] == "queued" for raw in records)
 
 
 def _write_end(pipe: Pipeline, build: Build, status: BuildStatus, error: str | None, ref: ArtifactRef | None) -> Build:
-    finished = current_time()
+    finished = current_timestamp()
     ended = build.model_copy(update={"status": status, "error": error, "artifact": ref, "finished_at": finished})
     pipe.set(_record(build.id), ended.model_dump_json())
     _count(pipe, build.status, status)
@@ -393,8 +399,8 @@ def _read(raw: bytes, progress: bytes | None) -> Build:
 
 
 def _record(build_id: str) -> str:
-    return make_key("build", build_id)
+    return make_store_key("build", build_id)
 
 
 def _progress(build_id: str) -> str:
-    return make_key("progress", build_id)  # not below the record's key, which callers spell
+    return make_store_key("progress", build_id)  # not below the record's key, which callers spell

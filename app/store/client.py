@@ -1,7 +1,7 @@
 """Redis client of the store: keys, transactions, scripts, and blobs.
 
 No other module imports redis. Every key begins with ``parsimony:``. Blobs are immutable and stored by their SHA-256
-(``blob``). A set counts the references to each (``refs``). Equal bytes are stored once and deleted with the last
+(``blob``). A set holds the references to each blob (``refs``). Equal bytes are stored once and deleted with the last
 reference.
 """
 
@@ -27,13 +27,13 @@ _REFUSALS = (redis.exceptions.OutOfMemoryError, redis.ReadOnlyError, redis.excep
 TIMEOUT_S = 10.0
 """How long a reply may take: a value of hundreds of megabytes is written to disk before it is answered."""
 
-__all__ = ["Pipeline", "Store", "make_key", "translate_errors"]
+__all__ = ["Pipeline", "Store", "make_store_key", "translate_errors"]
 
 
-def make_key(*parts: object) -> str:
+def make_store_key(*parts: object) -> str:
     """Return the store key of these parts.
 
-    >>> make_key("dataset", "digits")
+    >>> make_store_key("dataset", "digits")
     'parsimony:dataset:digits'
     """
     return ":".join((PREFIX, *map(str, parts)))
@@ -77,12 +77,12 @@ class Store:
         self.execute("ping")
 
     def write_refusal(self) -> str | None:
-        """Return why the store refuses writes (full or read-only); None if it does not.
+        """Return why the store rejects writes (full or read-only); None if it does not.
 
         The test key exists after the first check, so that checks take no memory.
         """
         try:
-            self.execute("set", make_key("asked"), b"", nx=True)
+            self.execute("set", make_store_key("asked"), b"", nx=True)
         except StoreRefused as error:
             return str(error)
         return None
@@ -141,8 +141,8 @@ class Store:
         """Run an optimistic transaction (WATCH, MULTI, EXEC) and return its result.
 
         ``change`` reads through the pipeline, calls ``multi()``, queues its writes, and returns the result. It runs
-        again if a watched key was changed, so it must not have side effects. If the connection breaks, it is unknown
-        whether the transaction was executed. It is not retried then, because it could be executed twice.
+        again if a watched key has changed, so it must not have side effects. If the connection breaks, it is unknown
+        whether the transaction was executed. Then it is not retried, because it could be executed twice.
         """
         with translate_errors(), self.client.pipeline() as pipe:
             while True:
@@ -163,16 +163,19 @@ class Store:
 
     def get_blob(self, digest: str) -> bytes | None:
         """Return the blob with this SHA-256, or None; raises StoreRefused if corrupt."""
-        data: bytes | None = self.execute("get", make_key("blob", digest))
+        data: bytes | None = self.execute("get", make_store_key("blob", digest))
         return None if data is None else verify_checksum(data, digest)
 
     def announce_change(self, message: str) -> None:
-        """Notify all servers that pointers have changed."""
+        """Notify all servers that active versions have changed; the message names the artifact, or all."""
         self.execute("publish", CHANNEL, message)
 
     @contextmanager
     def read_announcements(self) -> Iterator[Callable[[float], list[str]]]:
-        """Yield a function ``wait(seconds)`` that waits at most so long and returns the new announcements."""
+        """Yield a function ``wait(seconds)`` that returns the next announcements.
+
+        It waits at most for this time.
+        """
         with translate_errors(), self.client.pubsub(ignore_subscribe_messages=True) as listener:
             listener.subscribe(CHANNEL)
             listener.get_message(timeout=3.0)  # the server's word that it listens: nothing is missed from here on
@@ -189,7 +192,7 @@ class Store:
             yield wait
 
 
-CHANNEL = make_key("announcements")
+CHANNEL = make_store_key("announcements")
 _MAX_ANNOUNCEMENTS = 1000
 _DROP = """
 redis.call('SREM', KEYS[2], ARGV[1])
@@ -215,12 +218,12 @@ def read_json(data: bytes) -> Any:
         raise StoreRefused(f"record in the store must be JSON, got {data[:40]!r}") from error
 
 
-def keep_blob(pipe: Pipeline, data: bytes, digest: str, reference: str) -> None:
+def add_blob_reference(pipe: Pipeline, data: bytes, digest: str, reference: str) -> None:
     """Queue the write of a blob and of a reference to it."""
-    pipe.set(make_key("blob", digest), data)
-    pipe.sadd(make_key("refs", digest), reference)
+    pipe.set(make_store_key("blob", digest), data)
+    pipe.sadd(make_store_key("refs", digest), reference)
 
 
-def drop_blob(pipe: Pipeline, digest: str, reference: str) -> None:
+def remove_blob_reference(pipe: Pipeline, digest: str, reference: str) -> None:
     """Queue the removal of a reference, and of the blob if it was the last one."""
-    pipe.eval(_DROP, 2, make_key("blob", digest), make_key("refs", digest), reference)
+    pipe.eval(_DROP, 2, make_store_key("blob", digest), make_store_key("refs", digest), reference)

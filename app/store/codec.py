@@ -2,8 +2,8 @@
 
 The bytes are an uncompressed zip: ``sha256`` (digest of all that follows), ``manifest.json`` (the caller's metadata),
 ``fields.json`` (plain fields), and one ``.npy`` per array. Equal values have equal bytes: the order of entries and
-keys and the dates are fixed. Reading allocates no more memory than the bytes hold and cannot run code. It refuses
-object arrays, compressed or unknown entries, and unknown formats.
+keys, and all dates, are fixed. Reading cannot run code, and allocates no more memory than the size of the bytes. Object
+arrays, compressed or unknown entries, and unknown formats are rejected.
 """
 
 import ast
@@ -24,7 +24,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from app.store import plain_zip
 from app.store.checksums import digest_entries
 from models.errors import CorruptArtifact
-from solvers.zips import write_stored_zip
+from solvers.stored_zip import write_stored_zip
 
 FORMAT = 1
 _UNREADABLE = (ValueError, TypeError, LookupError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError)
@@ -39,8 +39,8 @@ T = TypeVar("T")
 def encode(value: Any, manifest: dict[str, Any]) -> bytes:
     """Serialize a frozen dataclass to bytes.
 
-    Fields with ``init=False`` are derived and omitted. Plain fields with their default value are omitted, too, so
-    that older versions, which do not have the field, can read the bytes.
+    Derived fields (``init=False``) are omitted. Plain fields with their default value are omitted, too. So older
+    versions, which do not have these fields, can read the bytes.
     """
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} is not a dataclass")
@@ -99,7 +99,7 @@ def _field_types(kind: Any) -> dict[str, Any]:
 
 @cache
 def _later_fields(kind: Any) -> frozenset[str]:
-    """Name the fields with defaults: older versions, whose bytes are still read, did not have them."""
+    """Return the fields with defaults, which may be missing in bytes from older versions."""
     return frozenset(
         one.name for one in fields(kind) if one.init and (one.default, one.default_factory) != (MISSING, MISSING)
     )
@@ -213,7 +213,7 @@ def _value(name: str, value: Any, field_type: Any) -> Any:
 
 
 def _entries(data: bytes, *, is_verified: bool = False) -> dict[str, bytes]:
-    """Read all entries, none of them compressed, and compare them with their digest unless they are verified."""
+    """Read all entries, which are uncompressed, and check their digest unless verified."""
     plain = plain_zip.read(data)
     entries = _general_entries(data) if plain is None else plain
     if not {"sha256", "manifest.json", "fields.json"} <= set(entries):
@@ -226,7 +226,10 @@ def _entries(data: bytes, *, is_verified: bool = False) -> dict[str, bytes]:
 
 
 def _general_entries(data: bytes) -> dict[str, bytes]:
-    """Read what is of no plain form: a very large artifact, or one that is to be refused with its reason."""
+    """Read an archive that is not in the plain format.
+
+    It is very large, or it is rejected with the reason.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()

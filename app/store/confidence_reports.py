@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from pydantic import TypeAdapter
 
-from app.store.client import Pipeline, Store, make_key
+from app.store.client import Pipeline, Store, make_store_key
 from models.artifact import ArtifactRef
 from models.base import Value
 
@@ -13,7 +13,7 @@ REPORT_TTL_S = 24 * 3600
 """How long a problem is reported after a batch found it last."""
 MAX_REPORTS = 200
 """Reports that are kept; of more, the oldest are dropped."""
-_ALL = make_key("confidence-reports")
+_ALL = make_store_key("confidence-reports")
 
 
 class _Report(Value):

@@ -2,7 +2,7 @@
 
 from hashlib import sha256
 
-from app.store.client import Store, make_key
+from app.store.client import Store, make_store_key
 from models.base import Value
 
 CONVERSATION_TTL_S = 3600
@@ -26,8 +26,10 @@ class Conversations:
         self._store = store
 
     def get_state(self, conversation: str) -> StoredConversation | None:
-        """Return the state of a conversation; None if it is new or expired, or if another version of the service wrote
-        it."""
+        """Return the state of a conversation; None if it is new, expired, or unreadable.
+
+        A state is unreadable if another version of the service wrote it.
+        """
         text = self._store.execute("get", _key(conversation))
         try:
             return None if text is None else StoredConversation.model_validate_json(text)
@@ -40,4 +42,4 @@ class Conversations:
 
 
 def _key(conversation: str) -> str:
-    return make_key("conversation", sha256(conversation.encode()).hexdigest())
+    return make_store_key("conversation", sha256(conversation.encode()).hexdigest())

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar, cast
 
-from app.store.client import Pipeline, Store, make_key
+from app.store.client import Pipeline, Store, make_store_key
 from models.errors import PayloadTooLarge
 
 C = TypeVar("C")
@@ -12,7 +12,7 @@ C = TypeVar("C")
 class CountedHash(Generic[C]):
     """A hash of records, and a count of its changes.
 
-    If the store has neither records nor the count, it has lost them. The records of the last read are then used.
+    If the store has neither records nor the count, they were lost. Then the records of the last read are used.
     """
 
     def __init__(self, store: Store, name: str, max_records: int, parse_all: Callable[[Mapping[str, str]], C]) -> None:
@@ -23,7 +23,7 @@ class CountedHash(Generic[C]):
             parse_all: parses the texts of all records, by name.
         """
         self._store, self._name, self._max_records, self._parse_all = store, name, max_records, parse_all
-        self._key, self._count = make_key(name), make_key(f"{name}-written")
+        self._key, self._count = make_store_key(name), make_store_key(f"{name}-written")
         self._read: tuple[Mapping[str, str], C] = ({}, parse_all({}))
         """The texts and records of the last read: records are read every few seconds, and rarely change."""
 

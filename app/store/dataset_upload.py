@@ -1,6 +1,6 @@
 """Checks and stores uploaded datasets, in a separate process.
 
-The check needs memory of several times the dataset's size, and would block other requests of the server.
+The check needs several times the dataset's size of memory, and would block other requests of the server.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from pathlib import Path
 from app.store.client import Store
 from app.store.datasets import Datasets
 from app.store.uploads import limit_memory, parse_spec, read_dataset
-from models.stored_dataset import DatasetInfo, Replaced
+from models.stored_dataset import DatasetInfo, ReplacedDataset
 
 UPLOAD_TIMEOUT_S = 300.0
 """The longest time for checking, converting, and storing one upload."""
@@ -34,13 +34,13 @@ class DatasetUpload:
 
 def store_upload(
     upload: DatasetUpload, url: str, name: str, created_at: str, allow: Callable[[str | None], None]
-) -> tuple[DatasetInfo, Replaced | None]:
+) -> tuple[DatasetInfo, ReplacedDataset | None]:
     """Check an uploaded table and store it in the store at ``url``.
 
     Returns the same as ``Datasets.put``.
 
     Raises:
-        InvalidRequest: the table is invalid; lists every fault.
+        InvalidRequest: the table is invalid; the error has all faults.
         PayloadTooLarge: the table exceeds ``max_bytes``.
         UnsupportedMediaType: the media type is not supported.
     """

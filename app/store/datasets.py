@@ -6,18 +6,26 @@ from hashlib import sha256
 from typing import cast
 
 from app.store import codec
-from app.store.client import Pipeline, Store, drop_blob, keep_blob, make_key, read_json, read_model
-from app.store.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, NameIndex, Page, cut_page, iterate_pages, read_cursor
+from app.store.client import (
+    Pipeline,
+    Store,
+    add_blob_reference,
+    make_store_key,
+    read_json,
+    read_model,
+    remove_blob_reference,
+)
+from app.store.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, NameIndex, Page, iterate_pages, make_page, read_cursor
 from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Trace
 from models.advice import Advice
 from models.dataset_source import SourceFacts
 from models.errors import Conflict, StoreRefused, UnknownAdvice, UnknownDataset
-from models.stored_dataset import DatasetInfo, Replaced, ShownDataset
+from models.stored_dataset import DatasetInfo, ReplacedDataset, ShownDataset
 from solvers.row_repeats import list_data_warnings
 
-_ALL = make_key("datasets")
+_ALL = make_store_key("datasets")
 _KIND = "dataset"
-OPEN_BUILDS = make_key("builds", "open")
+OPEN_BUILDS = make_store_key("builds", "open")
 """The ids of builds that are queued or running; their datasets cannot be deleted."""
 
 
@@ -26,7 +34,7 @@ class Datasets:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._names = NameIndex(store, _ALL, make_key("dataset-names"), source_is_hash=False)
+        self._names = NameIndex(store, _ALL, make_store_key("dataset-names"), source_is_hash=False)
 
     def put(
         self,
@@ -36,28 +44,30 @@ class Datasets:
         created_at: str,
         allow: Callable[[str | None], None] = lambda sha256: None,
         source: SourceFacts | None = None,
-    ) -> tuple[DatasetInfo, Replaced | None]:
+    ) -> tuple[DatasetInfo, ReplacedDataset | None]:
         """Store a dataset; return its info and the dataset that it replaces, if any.
 
         Args:
             allow: receives the SHA-256 of the replaced dataset, and may raise to abort.
-            source: the files that were sampled; None: the table was uploaded.
+            source: the files that were sampled; None if the table was uploaded.
         """
         data = codec.encode(dataset, {})
         info = _info(name, dataset, data, created_at).model_copy(update={"source": source})
         reference = f"dataset/{name}"
 
-        def change(pipe: Pipeline) -> Replaced | None:
+        def change(pipe: Pipeline) -> ReplacedDataset | None:
             raw = cast("bytes | None", pipe.get(_record(name)))
             old = (
-                None if raw is None else Replaced(**{field: json.loads(raw)[field] for field in Replaced.model_fields})
+                None
+                if raw is None
+                else ReplacedDataset(**{field: json.loads(raw)[field] for field in ReplacedDataset.model_fields})
             )
             allow(None if old is None else old.sha256)
             pipe.multi()
             if old is not None and old.sha256 != info.sha256:
-                drop_blob(pipe, old.sha256, reference)
+                remove_blob_reference(pipe, old.sha256, reference)
                 pipe.delete(_advice(name))
-            keep_blob(pipe, data, info.sha256, reference)
+            add_blob_reference(pipe, data, info.sha256, reference)
             pipe.set(_record(name), info.model_dump_json())
             pipe.sadd(_ALL, name)
             self._names.add_name(pipe, name)
@@ -68,7 +78,7 @@ class Datasets:
     def list_page(self, *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None) -> Page[DatasetInfo]:
         """Return a page of datasets, sorted by name."""
         names, total = self._names.names_after(read_cursor(_KIND, cursor), limit + 1)
-        page = cut_page(_KIND, names, limit, total, str)
+        page = make_page(_KIND, names, limit, total, str)
         records = self._store.get_many([_record(name) for name in page.items])
         infos = [read_model(DatasetInfo, record) for record in records if record is not None]
         return Page(infos, page.next, page.total)
@@ -88,7 +98,7 @@ class Datasets:
             raise UnknownDataset(f"dataset {name!r} not found")
         return read_model(DatasetInfo, record)
 
-    def get_shown(self, name: str) -> ShownDataset:
+    def get_dataset_reply(self, name: str) -> ShownDataset:
         """Return a dataset's info and whether it has advice; raises UnknownDataset."""
         return ShownDataset(**dict(self.get_info(name)), advised=self._store.execute("exists", _advice(name)) > 0)
 
@@ -111,7 +121,7 @@ class Datasets:
         return read_model(Advice, raw)
 
     @staticmethod
-    def keep_advice(pipe: Pipeline, advice: Advice) -> None:
+    def store_advice(pipe: Pipeline, advice: Advice) -> None:
         """Queue the write of advice on a dataset in a transaction; replaces older advice."""
         pipe.set(_advice(advice.dataset), advice.model_dump_json())
 
@@ -122,7 +132,7 @@ class Datasets:
 
         Raises:
             UnknownDataset: the dataset was not found.
-            Conflict: a queued or running build needs it.
+            Conflict: a queued or running build uses the dataset.
         """
         reference = f"dataset/{name}"
 
@@ -131,7 +141,7 @@ class Datasets:
             if raw is None:
                 raise UnknownDataset(f"dataset {name!r} not found")
             ids = [item.decode() for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
-            open_builds = {i: cast("bytes | None", pipe.get(make_key("build", i))) for i in sorted(ids)}
+            open_builds = {i: cast("bytes | None", pipe.get(make_store_key("build", i))) for i in sorted(ids)}
             using = [i for i, build in open_builds.items() if build and read_json(build)["dataset"] == name]
             if using:
                 raise Conflict(f"dataset {name!r} is in use by build {using[0]}; cancel the build or wait for it")
@@ -141,22 +151,22 @@ class Datasets:
             pipe.delete(_record(name), _advice(name))
             pipe.srem(_ALL, name)
             self._names.remove_name(pipe, name)
-            drop_blob(pipe, digest, reference)
+            remove_blob_reference(pipe, digest, reference)
 
         self._store.run_transaction(change, _record(name), OPEN_BUILDS)
 
 
-def digest_of(dataset: Dataset) -> str:
+def hash_dataset(dataset: Dataset) -> str:
     """Return the SHA-256 of a dataset's stored bytes."""
     return sha256(codec.encode(dataset, {})).hexdigest()
 
 
 def _record(name: str) -> str:
-    return make_key("dataset", name)
+    return make_store_key("dataset", name)
 
 
 def _advice(name: str) -> str:
-    return make_key("advice", name)
+    return make_store_key("advice", name)
 
 
 def _info(name: str, dataset: Dataset, data: bytes, created_at: str) -> DatasetInfo:

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.store.client import Store, make_key, read_model
+from app.store.client import Store, make_store_key, read_model
 from models import Value
 
-_PROGRESS, _BEAT = make_key("demo", "progress"), make_key("demo", "beat")
+_PROGRESS, _BEAT = make_store_key("demo", "progress"), make_store_key("demo", "beat")
 STALLED_AFTER_S = 120
 """Seconds without progress after which the process that makes the demo is considered dead."""
 
@@ -33,7 +33,7 @@ class DemoProgress(Value):
         return f"the demo is {state}: {self.message}"
 
 
-def note_demo(store: Store, progress: DemoProgress | None) -> None:
+def set_demo_progress(store: Store, progress: DemoProgress | None) -> None:
     """Store the progress of the demo; None deletes it."""
     if progress is None:
         store.execute("delete", _PROGRESS)
@@ -42,7 +42,7 @@ def note_demo(store: Store, progress: DemoProgress | None) -> None:
     store.execute("set", _PROGRESS, progress.model_dump_json())
 
 
-def demo_progress(store: Store) -> DemoProgress | None:
+def get_demo_progress(store: Store) -> DemoProgress | None:
     """Return the progress of the demo; None if it is not being built."""
     raw, beat = store.get_many([_PROGRESS, _BEAT])
     progress = None if raw is None else read_model(DemoProgress, raw)

@@ -2,8 +2,8 @@
 
 A *keeper* process owns the server. Each process that uses the server holds a shared file lock, which the kernel
 releases when the process ends for any reason. When the keeper obtains the lock exclusively, no process uses the server
-any longer, so the keeper saves the data and stops the server. If the keeper dies, the server receives a signal to save
-and stop. If the server dies, it is restarted with its data.
+any longer. Then the keeper saves the data and stops the server. If the keeper dies, the server receives a signal to
+save and stop. If the server dies, it is restarted with its data.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from app.store.embedded_files import START_S, open_lock, socket_path, try_lock
+from app.store.embedded_files import START_TIMEOUT_S, open_lock, socket_path, try_lock
 from models.errors import StoreUnavailable
 
 _ROOM_BYTES = 2**20
@@ -43,7 +43,7 @@ class EmbeddedRedis:
         return f"unix://{socket_path(self.folder)}"
 
     def describe_full_disk(self, more: int = 0) -> str | None:
-        """Return a message if the disk lacks room for so many more bytes, else None.
+        """Return a message if the disk lacks room for this many more bytes, else None.
 
         The embedded server ends when it cannot write.
         """
@@ -70,14 +70,16 @@ class EmbeddedRedis:
 
     def _wait_for_lock(self) -> None:
         """Obtain the shared lock; a stopping keeper holds it exclusively until the server has saved."""
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + START_TIMEOUT_S
         while not try_lock(self._lock, fcntl.LOCK_SH):
             if time.monotonic() > deadline:
-                raise StoreUnavailable(f"the embedded store in {self.folder} failed to stop within {START_S:.0f} s")
+                raise StoreUnavailable(
+                    f"the embedded store in {self.folder} failed to stop within {START_TIMEOUT_S:.0f} s"
+                )
             time.sleep(0.05)
 
     def _start_if_needed(self) -> None:
-        """Start a keeper unless one lives; only one process at a time looks."""
+        """Start a keeper unless one is running; one process at a time checks."""
         with (self.folder / "starting").open("w") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
             if _keeper_lives(self.folder):
@@ -85,7 +87,7 @@ class EmbeddedRedis:
             if self._keeper:
                 _ended(self._keeper)
             self._keeper = _spawn_keeper(self.folder)
-            deadline = time.monotonic() + START_S
+            deadline = time.monotonic() + START_TIMEOUT_S
             while not (self.folder / "ready").exists():
                 if _ended(self._keeper) or time.monotonic() > deadline:
                     raise StoreUnavailable(f"the embedded store failed to start; see {self.folder / 'redis.log'}")
@@ -93,9 +95,10 @@ class EmbeddedRedis:
 
 
 def _spawn_keeper(folder: Path) -> int:
-    """Start the keeper in a session of its own, so that a terminal's Ctrl-C or hang-up does not reach the server.
+    """Start the keeper in a separate session.
 
-    It is to outlive us, which subprocess.Popen takes for a mistake: hence the plain spawn.
+    So Ctrl-C or a hang-up of the terminal does not reach the server. The keeper must outlive this process, which
+    subprocess.Popen reports as a mistake, so ``posix_spawn`` is used.
     """
     (folder / "ready").unlink(missing_ok=True)
     code = "import sys; from app.store.embedded_keeper import keep_running, Path; keep_running(Path(sys.argv[1]))"
@@ -105,7 +108,7 @@ def _spawn_keeper(folder: Path) -> int:
 
 
 def _ended(child: int) -> bool:
-    """Whether a child has ended; it is reaped if so."""
+    """Return whether a child has ended, and reap it if so."""
     try:
         return os.waitpid(child, os.WNOHANG)[0] == child
     except ChildProcessError:
@@ -113,7 +116,7 @@ def _ended(child: int) -> bool:
 
 
 def _keeper_lives(folder: Path) -> bool:
-    """Whether a keeper holds its lock and its server is ready."""
+    """Return whether a keeper holds its lock."""
     handle = os.open(folder / "keeper", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         return not try_lock(handle, fcntl.LOCK_EX)

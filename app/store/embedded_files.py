@@ -9,7 +9,7 @@ from pathlib import Path
 _SOCKET_LIMIT = 100  # a Unix socket's path may have 108 bytes
 
 
-START_S = 30.0
+START_TIMEOUT_S = 30.0
 
 
 def socket_path(folder: Path) -> Path:

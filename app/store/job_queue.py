@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 QUEUE_NAME, BACKGROUND_QUEUE_NAME = "parsimony-builds", "parsimony-background"
 QUEUE_NAMES = (QUEUE_NAME, BACKGROUND_QUEUE_NAME)
 """By priority."""
-KEPT_S = 60
+ENDED_JOB_TTL_S = 60
 """How long the queue remembers a job that has ended; builds and batches have records of their own."""
 
 
@@ -36,7 +36,13 @@ class JobQueue:
             in_background: whether all other jobs have priority.
         """
         self._queue(QUEUE_NAMES[in_background]).enqueue_call(
-            function, (job,), job_id=job, timeout=timeout_s, result_ttl=KEPT_S, failure_ttl=KEPT_S, pipeline=pipe
+            function,
+            (job,),
+            job_id=job,
+            timeout=timeout_s,
+            result_ttl=ENDED_JOB_TTL_S,
+            failure_ttl=ENDED_JOB_TTL_S,
+            pipeline=pipe,
         )
 
     def stop(self, job: str) -> None:

@@ -19,7 +19,7 @@ def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int, lon
     Args:
         longest: maximum length of a cell in characters; longer cells are cut.
     Raises:
-        InvalidRequest: a line is not a flat object; names the line.
+        InvalidRequest: a line is not a flat object; the error has the line.
     """
     names: dict[str, None] = {}
     for number, record in _records(source):
@@ -38,7 +38,7 @@ def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int, lon
 
 
 def _records(source: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Read the lines that are not empty, with their numbers."""
+    """Yield the non-empty lines with their numbers."""
     with source.open("rb") as file:
         for number, line in enumerate(file, start=1):
             text = line.removeprefix(BOM) if number == 1 else line
@@ -73,7 +73,7 @@ def _cell(number: int, name: str, value: Any) -> str:
 
 
 def _text(number: int, text: str) -> str:
-    """Refuse what no file can hold."""
+    """Reject texts that cannot be written to a file."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -1,15 +1,15 @@
 """Ledgers: the spending of streams of single queries, shared by all servers.
 
 A server chooses a classifier by the state that it read last. The store accepts the choice only if all accounts of the
-stream and the classifier's rate limit allow it. Otherwise it returns the current state, and the server chooses again.
-So limits are never exceeded, with any number of servers. Rate limits use the store's clock.
+stream and the classifier's rate limit allow it. Otherwise, the store returns the current state, and the server chooses
+again. So limits are never exceeded, with any number of servers. Rate limits use the store's clock.
 """
 
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from app.store.client import Store, make_key
+from app.store.client import Store, make_store_key
 from models.errors import Conflict, Infeasible
 from solvers.portfolio.pacing import (
     MAX_CREDIT,
@@ -21,11 +21,11 @@ from solvers.portfolio.pacing import (
     StreamSpending,
 )
 
-KEPT_S = 90 * 24 * 3600
+LEDGER_TTL_S = 90 * 24 * 3600
 """A ledger expires after this time without a write, in seconds."""
 MAX_REMEMBERED = 10_000
 """Accounts whose state a server remembers; then it forgets all and asks the store again."""
-TRIES = 20
+MAX_TRANSACTION_TRIES = 20
 """Choices that other servers may outrun before the cheapest is taken."""
 _COUNT = """
 local accounts, lowest = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -111,17 +111,17 @@ class Ledgers:
             Infeasible: nothing remains in the accounts.
             Conflict: the ledger was created with other terms.
         """
-        ledger = make_key("ledger", portfolio, name)
+        ledger = make_store_key("ledger", portfolio, name)
         seen = self._remembered(ledger, terms)
         counted = self._ask(ledger, terms)[1] if seen is None else seen
-        for tried in range(TRIES + 1):
+        for tried in range(MAX_TRANSACTION_TRIES + 1):
             able = terms.available_mask(counted.states, counted.free)
             if not able.any():
                 counted = self._ask(ledger, terms)[1]  # it may have been emptied meanwhile
                 if not terms.available_mask(counted.states, counted.free).any():
                     break
                 continue
-            if tried == TRIES:
+            if tried == MAX_TRANSACTION_TRIES:
                 able &= terms.accounts[0].uses <= terms.accounts[0].uses[able].min()
             choice = choose(counted.states, able)
             taken, counted = self._ask(ledger, terms, choice, counted.states)
@@ -130,7 +130,7 @@ class Ledgers:
         raise Infeasible(_exhausted(name, terms, counted))
 
     def _remembered(self, ledger: str, terms: StreamLimits) -> StreamState | None:
-        """Return the state that was seen last; None if it is incomplete, or windows depend on the clock."""
+        """Return the last known state; None if incomplete, or if it depends on the clock."""
         states = [self._seen.get((ledger, account.name)) for account in terms.accounts]
         known = tuple(state for state in states if state is not None)
         return StreamState(known, ()) if len(known) == len(states) and not terms.windows else None
@@ -138,9 +138,12 @@ class Ledgers:
     def _ask(
         self, ledger: str, terms: StreamLimits, choice: int | None = None, states: tuple[StreamSpending, ...] = ()
     ) -> tuple[bool, StreamState]:
-        """Ask for the state; choice: of a query that is counted if everything allows it, chosen by these states."""
+        """Return the state of the stream; count a query's choice if all limits allow it.
+
+        ``choice`` was made by ``states``.
+        """
         chosen = next((i for i, each in enumerate(terms.windows, start=1) if each.classifier == choice), 0)
-        arguments: list[Any] = [len(terms.accounts), -MAX_CREDIT, KEPT_S, int(choice is not None), chosen]
+        arguments: list[Any] = [len(terms.accounts), -MAX_CREDIT, LEDGER_TTL_S, int(choice is not None), chosen]
         for place, account in enumerate(terms.accounts):
             stream, amount, leaning = account.stream, 0.0, 0.0
             if choice is not None:
@@ -162,7 +165,7 @@ class Ledgers:
 
 
 def _field(account: StreamAccount) -> str:
-    """Return the prefix of an account's fields; fields of the stream itself have none."""
+    """Return the prefix of an account's fields; empty for the stream itself."""
     return "".join(f"{part} " for part in account.name)
 
 
@@ -183,7 +186,7 @@ def _other_terms(account: StreamAccount) -> str:
 
 
 def _exhausted(name: str, terms: StreamLimits, counted: StreamState) -> str:
-    """Return which account, or which windows, leave nothing for the next query."""
+    """Return the account or the windows that leave nothing for the next query."""
     for account, state in zip(terms.accounts, counted.states, strict=True):
         if float(account.uses.min()) > account.stream.max_cost(state):
             of = f" of {' '.join(account.name)}" if account.name else ""

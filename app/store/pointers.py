@@ -9,12 +9,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
-from app.store.client import CHANNEL, Pipeline, Store, make_key
-from app.store.pages import NameIndex
+from app.store.client import CHANNEL, Pipeline, Store, make_store_key
+from app.store.paging import NameIndex
 
-POINTERS = make_key("active")
-NAMES = make_key("active-names")
-MOVES = make_key("moves")
+POINTERS = make_store_key("active")
+NAMES = make_store_key("active-names")
+MOVES = make_store_key("moves")
 _NEVER = b"0-0"
 _KEPT_MOVES = 1000
 _MAX_MOVES = 500
@@ -59,7 +59,7 @@ class Pointers:
         _tell(pipe, field)
 
     def get_all(self) -> tuple[dict[Id, Pointer], bytes]:
-        """Return all pointers, and the mark for ``list_changes``."""
+        """Return all pointers, and a mark for ``list_changes``."""
         with self._store.open_pipeline() as pipe:
             pipe.hgetall(POINTERS)
             pipe.xrevrange(MOVES, count=1)

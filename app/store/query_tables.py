@@ -19,8 +19,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from app.store.table_types import PARQUET
-from app.store.uploads import limit_memory, refuse_many, run_in_reader
-from models.columns import first_repeated
+from app.store.uploads import check_column_count, limit_memory, run_in_reader
+from models.columns import find_duplicate_name
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 
 EMBEDDING, TEXT, BESIDE = "embedding", "text", ("size", "group", "costs")
@@ -36,7 +36,7 @@ def read_query_table(data: bytes, *, max_bytes: int, run_in: Callable[..., Colum
     The names are ``embedding``, (n, d), or ``text``; and ``size``, ``group``, and ``costs`` if the table has them.
 
     Args:
-        run_in: runs the read in a separate process, as in ``read_dataset``.
+        run_in: reads the file in a separate process, as in ``read_dataset``.
     Raises:
         InvalidRequest: the table is malformed.
     """
@@ -100,7 +100,7 @@ def read_parquet_within(path: Path, max_bytes: int, where: str) -> pa.Table:
     """
     metadata = pa.parquet.read_metadata(path)
     too_large = PayloadTooLarge(f"the {metadata.num_rows} rows must unpack to at most {max_bytes} bytes")
-    refuse_many(metadata.num_columns)
+    check_column_count(metadata.num_columns)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     unpacked = sum(group.total_byte_size for group in groups)
     if max(unpacked, metadata.num_rows * metadata.num_columns) > max_bytes:
@@ -110,14 +110,14 @@ def read_parquet_within(path: Path, max_bytes: int, where: str) -> pa.Table:
     table = _written_out(table)
     if table.nbytes > max_bytes:
         raise too_large
-    repeated = first_repeated(table.column_names)
+    repeated = find_duplicate_name(table.column_names)
     if repeated is not None:
         raise InvalidRequest.from_faults(Fault((where, repeated), "is a duplicate column"))
     return table
 
 
 def _written_out(table: pa.Table) -> pa.Table:
-    """Write out the columns that are codes of a dictionary."""
+    """Replace dictionary codes in columns by their values."""
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
@@ -134,7 +134,7 @@ def number_columns(table: pa.Table, name: str, where: str = "queries") -> NDArra
         widths = set(pa.compute.list_value_length(column).to_pylist())
         if len(widths) != 1:
             raise InvalidRequest.from_faults(
-                Fault(place, f"must have equal lengths, got {min(widths)} to {max(widths)}")
+                Fault(place, f"must have lists of equal length, got lengths from {min(widths)} to {max(widths)}")
             )
         (width,) = widths
         column = pa.chunked_array([pa.compute.list_flatten(chunk) for chunk in column.chunks], kind.value_type)

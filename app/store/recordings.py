@@ -1,4 +1,7 @@
-"""Recordings in the store: one hash, which every server reads as a whole; their rows are on the servers' disks."""
+"""Recordings in the store: one hash, which every server reads as a whole.
+
+Their rows are on the servers' disks.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -6,8 +9,8 @@ from dataclasses import dataclass
 from typing import cast
 from uuid import uuid4
 
-from app.processes.clock import current_time
-from app.store.client import Store, make_key
+from app.processes.clock import current_timestamp
+from app.store.client import Store, make_store_key
 from app.store.counted_hash import CountedHash
 from app.store.pointers import Id
 from models.base import Name, Value
@@ -15,7 +18,7 @@ from models.errors import Conflict, UnknownRecording
 from models.recording import RecordingSpec
 
 MAX_RECORDINGS = 1_000
-_DELETED = make_key("recordings-deleted")
+_DELETED = make_store_key("recordings-deleted")
 """Ids of deleted recordings, whose files each server deletes, by their running number."""
 _MAX_DELETED = 1_000
 _DAY_TTL_S = 3 * 86_400
@@ -40,7 +43,7 @@ class StoredRecording:
 
     @property
     def artifact(self) -> Id | None:
-        """Kind and name of the recorded artifact; None: rows that callers post."""
+        """Kind and name of the recorded artifact; None if callers post the rows."""
         return None if self.spec.artifact is None else (self.spec.artifact.kind, self.spec.artifact.name)
 
 
@@ -69,7 +72,7 @@ class Recordings:
                 raise Conflict(
                     f"recording {name!r} has rows of {held} in {before.unit!r}; delete it, or choose another name"
                 )
-            id_, created_at = (uuid4().hex, current_time()) if before is None else (before.id, before.created_at)
+            id_, created_at = (uuid4().hex, current_timestamp()) if before is None else (before.id, before.created_at)
             return _Record(id=id_, created_at=created_at, unit=unit, recording=spec).model_dump_json()
 
         return self._records.put(name, make_text)
@@ -95,7 +98,9 @@ class Recordings:
         """
         found = self.get(name)
         with self._store.open_pipeline() as pipe:
-            pipe.zadd(_DELETED, {found.id: float(cast(int, self._store.execute("incr", make_key("recordings-ended"))))})
+            pipe.zadd(
+                _DELETED, {found.id: float(cast(int, self._store.execute("incr", make_store_key("recordings-ended"))))}
+            )
             pipe.zremrangebyrank(_DELETED, 0, -_MAX_DELETED - 1)
             pipe.execute()
         if not self._records.delete(name):
@@ -107,8 +112,8 @@ class Recordings:
         return frozenset(one.decode() for one in self._store.execute("zrange", _DELETED, 0, -1))
 
     def add_explored(self, recording_id: str, day: str, cost: float) -> float:
-        """Add a cost of exploration to a day; return the day's total over all servers."""
-        key = make_key("recording-explored", recording_id, day)
+        """Add an exploration cost to a day; return the day's total of all servers."""
+        key = make_store_key("recording-explored", recording_id, day)
         with self._store.open_pipeline() as pipe:
             pipe.incrbyfloat(key, cost)
             pipe.expire(key, _DAY_TTL_S)
@@ -117,7 +122,7 @@ class Recordings:
 
     def explored_costs(self, ids: list[str], day: str) -> list[float]:
         """Return the cost of exploration of each recording on a day."""
-        found = self._store.get_many([make_key("recording-explored", one, day) for one in ids])
+        found = self._store.get_many([make_store_key("recording-explored", one, day) for one in ids])
         return [0.0 if one is None else float(one) for one in found]
 
 
@@ -131,7 +136,7 @@ def _parse_all(texts: Mapping[str, str]) -> tuple[StoredRecording, ...]:
 
 
 def _parse_record(text: bytes | None) -> _Record | None:
-    """Parse a record; None for none, or one in the format of another version of the service."""
+    """Parse a record; return None for none, or for another version's format."""
     with suppress(ValueError):
         return None if text is None else _Record.model_validate_json(text)
     return None

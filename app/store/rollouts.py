@@ -1,7 +1,7 @@
 """Rollouts in the store: one hash of records, which every server reads as a whole.
 
-A transaction adds evidence and decides on the rollout. A promotion moves the pointer to the active version in the same
-transaction. So servers need no coordination, and no rollout can be left half ended.
+One transaction adds evidence and decides on the rollout. A promotion moves the pointer to the active version in the
+same transaction. So servers need no coordination, and a rollout cannot end halfway.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,14 +9,21 @@ from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
-from app.processes.clock import current_time
-from app.store.artifact_hash import ROLLOUTS, ArtifactHash
+from app.processes.clock import current_timestamp
+from app.store.artifact_records import ROLLOUTS, ArtifactRecords
 from app.store.client import CHANNEL, Pipeline, Store
 from app.store.feedback import record_key
 from app.store.pointers import POINTERS, Id, Pointers, format_id, read_pointer
 from models.errors import UnknownRollout
 from models.rollout import Mode, RolloutEvent, RolloutRequest, Status, VersionRollout
-from solvers.rollout_evidence import Evidence, Outcome, ShadowDecision, decide_rollout, extra_cost_rule, saving_rule
+from solvers.rollout_evidence import (
+    Outcome,
+    RolloutEvidence,
+    ShadowDecision,
+    decide_rollout,
+    get_extra_cost_null,
+    get_savings_null,
+)
 
 MAX_SENDERS = 64
 """Processes whose last batch a rollout remembers, so that no batch counts twice."""
@@ -47,7 +54,7 @@ class StoredRollout:
     status: Status
     unit: str
     cost_bound: float
-    evidence: Evidence
+    evidence: RolloutEvidence
     events: tuple[RolloutEvent, ...]
     senders: dict[str, int]
 
@@ -57,7 +64,7 @@ class StoredRollout:
         return self.status == "running"
 
     def to_reply(self, artifact: Id) -> VersionRollout:
-        """Return the rollout as the API shows it."""
+        """Return the rollout in the API's form."""
         evidence, rules = self.evidence, self.rules
         return VersionRollout(
             kind=artifact[0],
@@ -71,8 +78,8 @@ class StoredRollout:
             answered=evidence.answered.summarize(1.0, promotes=False, aborts=True),
             cost=evidence.cost.summarize(
                 self.cost_bound,
-                promotes=saving_rule(rules) is not None,
-                aborts=extra_cost_rule(rules) is not None,
+                promotes=get_savings_null(rules) is not None,
+                aborts=get_extra_cost_null(rules) is not None,
             ),
             cost_source=evidence.cost_source,
             costs_above_bound=evidence.costs_above_bound,
@@ -89,9 +96,9 @@ class Observations:
         accuracies: qualities of answers, from feedback, each with the version that decided.
         feedback_costs: costs of items, from feedback.
         run_costs: costs of the service's own runs.
-        answered: 1 for each of these with an answer, 0 for the others.
-        rollout: id of the rollout; None: any rollout of these versions.
-        sender: id of the process, and the number of its batch of observations; None: they are part of another
+        answered: 1 for each run with an answer, 0 for each other run.
+        rollout: id of the rollout; None for any rollout of these versions.
+        sender: id of the process, and the number of its batch of observations; None if they are part of another
             transaction.
     """
 
@@ -114,10 +121,10 @@ class VersionRollouts:
 
     def __init__(self, store: Store) -> None:
         self._store, self._pointers = store, Pointers(store)
-        self._records = ArtifactHash(store, ROLLOUTS, TypeAdapter(StoredRollout))
+        self._records = ArtifactRecords(store, ROLLOUTS, TypeAdapter(StoredRollout))
 
     def start_rollout(self, artifact: Id, rollout: StoredRollout) -> bool:
-        """Store a rollout, which replaces an earlier one; return whether the artifact had none before.
+        """Store a rollout, which replaces an earlier one; return whether it is the first.
 
         A rollout that has the same id keeps its state and evidence.
         """
@@ -133,7 +140,7 @@ class VersionRollouts:
         return self._store.run_transaction(change, ROLLOUTS)
 
     def stop_rollout(self, artifact: Id, by: str) -> StoredRollout:
-        """Stop a rollout, and return it; an ended rollout does not change. Raises UnknownRollout."""
+        """Stop a rollout and return it; an ended one does not change; raises UnknownRollout."""
 
         def change(pipe: Pipeline) -> StoredRollout:
             rollout = self._records.read(pipe, artifact)
@@ -159,8 +166,10 @@ class VersionRollouts:
         return self._records.get_all()
 
     def add_observations(self, observed: Mapping[Id, Observations]) -> None:
-        """Add observations to running rollouts, and promote or abort rollouts with enough evidence, in one
-        transaction."""
+        """Add observations to running rollouts in one transaction.
+
+        Rollouts with enough evidence are promoted or aborted.
+        """
 
         def change(pipe: Pipeline) -> None:
             queue = self.read_for_update(pipe, observed)
@@ -170,7 +179,10 @@ class VersionRollouts:
         self._store.run_transaction(change, ROLLOUTS, POINTERS)
 
     def read_for_update(self, pipe: Pipeline, observed: Mapping[Id, Observations]) -> Callable[[Pipeline], None]:
-        """Return a function that queues the additions, for a transaction that watches ``ROLLOUTS`` and ``POINTERS``."""
+        """Return a function that queues the additions in a transaction.
+
+        The transaction must watch ``ROLLOUTS`` and ``POINTERS``.
+        """
         before = {artifact: self._records.read(pipe, artifact) for artifact in observed}
         running = {one: rollout for one, rollout in before.items() if rollout is not None and rollout.is_running}
         updated = {one: self._updated(pipe, one, rollout, observed[one]) for one, rollout in running.items()}
@@ -185,7 +197,7 @@ class VersionRollouts:
         return queue
 
     def _write(self, pipe: Pipeline, artifact: Id, rollout: StoredRollout, *, has_changed: bool = True) -> None:
-        """Queue the record; if more than the evidence has changed, all servers are notified."""
+        """Queue the record; notify all servers if more than the evidence has changed."""
         self._records.write(pipe, artifact, rollout)
         if has_changed:
             pipe.publish(CHANNEL, format_id(artifact))
@@ -218,10 +230,10 @@ class VersionRollouts:
         return _ended(rollout, verdict[0], TEST, verdict[1])
 
 
-def first_event(by: str, request: RolloutRequest) -> RolloutEvent:
-    """Return the event that a rollout begins with."""
+def make_start_event(by: str, request: RolloutRequest) -> RolloutEvent:
+    """Return the first event of a rollout."""
     reason = f"{request.mode} of version {request.version} for {request.share:.0%} of the items"
-    return RolloutEvent(at=current_time(), event="started", by=by, reason=reason)
+    return RolloutEvent(at=current_timestamp(), event="started", by=by, reason=reason)
 
 
 def _add(rollout: StoredRollout, new: Observations) -> None:
@@ -243,7 +255,7 @@ def _outcomes(rollout: StoredRollout, values: Sequence[VersionValue]) -> list[Ou
 
 
 def _overtaken(rollout: StoredRollout, active: int | None) -> StoredRollout:
-    """Return a rollout whose artifact has got another active version."""
+    """Return an ended rollout: the artifact has another active version."""
     if active == rollout.rules.version:
         return _ended(rollout, "promoted", "anonymous", f"version {active} was activated")
     reason = "the artifact was deleted" if active is None else f"version {active} was activated"
@@ -255,7 +267,7 @@ def _ended(rollout: StoredRollout, status: Status, by: str, reason: str) -> Stor
 
 
 def _with_event(rollout: StoredRollout, event: str, by: str, reason: str) -> tuple[RolloutEvent, ...]:
-    new = RolloutEvent(at=current_time(), event=event, by=by, reason=reason)
+    new = RolloutEvent(at=current_timestamp(), event=event, by=by, reason=reason)
     return (*rollout.events, new)
 
 

@@ -1,4 +1,4 @@
-"""Costs of calls in the store: one hash for each day, with a counter for each group of calls."""
+"""Costs of calls and assignments in the store: one hash per day."""
 
 import json
 from collections.abc import Mapping
@@ -7,10 +7,10 @@ from dataclasses import astuple, fields
 from datetime import date, timedelta
 from typing import Any
 
-from app.store.client import Store, make_key
+from app.store.client import Store, make_store_key
 from models.spend import SpendAmounts, SpendKey
 
-KEPT_DAYS = 400
+RETENTION_DAYS = 400
 """How long a day is kept."""
 ADDED_TTL_S = 3600
 """How long the store remembers an addition, in seconds: longer than servers repeat it."""
@@ -47,10 +47,10 @@ class Spending:
             for name, amount in zip(_NAMES, astuple(amounts), strict=True):
                 if amount:
                     added += [_field(key, name), repr(amount)]
-        arguments: list[Any] = [ADDED_TTL_S, KEPT_DAYS * 24 * 3600]
+        arguments: list[Any] = [ADDED_TTL_S, RETENTION_DAYS * 24 * 3600]
         for added in days.values():
             arguments += [len(added) // 2, *added]
-        keys = [make_key("spend-added", addition), *(make_key("spend", day) for day in days)]
+        keys = [make_store_key("spend-added", addition), *(make_store_key("spend", day) for day in days)]
         self._store.run(_ADD, keys, arguments)
 
     def read_spend(self, start: date, end: date) -> dict[SpendKey, SpendAmounts]:
@@ -58,7 +58,7 @@ class Spending:
         days = [(start + timedelta(days=i)).isoformat() for i in range((end - start).days + 1)]
         with self._store.open_pipeline() as pipe:
             for day in days:
-                pipe.hgetall(make_key("spend", day))
+                pipe.hgetall(make_store_key("spend", day))
             hashes: list[dict[bytes, bytes]] = pipe.execute()
         spend: dict[SpendKey, SpendAmounts] = {}
         for day, one in zip(days, hashes, strict=True):
@@ -72,4 +72,5 @@ class Spending:
 
 
 def _field(key: SpendKey, measure: str) -> str:
-    return json.dumps([key.key, key.team, key.artifact, key.model, key.unit, measure])
+    planned = [True] if key.is_planned else []
+    return json.dumps([key.key, key.team, key.artifact, key.model, key.unit, *planned, measure])

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from app.store.json_lines import to_csv
-from app.store.uploads import MAX_COLUMNS, is_json_lines, is_parquet, limit_memory, refuse_many, run_in_reader
+from app.store.uploads import MAX_COLUMNS, check_column_count, is_json_lines, is_parquet, limit_memory, run_in_reader
 from models.errors import Fault, InvalidRequest
 
 ROWS = 200
@@ -25,11 +25,11 @@ _LONGEST = 200
 Head = tuple[list[str], list[list[str]]]
 
 
-def head_of(table: Path, media_type: str, *, max_bytes: int, run_in: Callable[..., Head]) -> Head:
+def read_table_head(table: Path, media_type: str, *, max_bytes: int, run_in: Callable[..., Head]) -> Head:
     """Return the columns and up to 200 rows of a CSV, JSON Lines, or Parquet table.
 
     Args:
-        run_in: runs the read of Parquet in a separate process, as in ``read_dataset``.
+        run_in: reads Parquet in a separate process, as in ``read_dataset``.
     Raises:
         InvalidRequest: the table is malformed.
     """
@@ -40,7 +40,7 @@ def head_of(table: Path, media_type: str, *, max_bytes: int, run_in: Callable[..
 
 
 def _text_head(table: Path, media_type: str, *, packed: bool) -> Head:
-    """Read the lines that are whole in the first megabyte of a CSV or of JSON Lines."""
+    """Read the complete lines in the first megabyte of a CSV or JSON Lines file."""
     try:
         with (gzip.open if packed else open)(table, "rb") as file:
             data = file.read(_BYTES)
@@ -63,7 +63,7 @@ def _text_head(table: Path, media_type: str, *, packed: bool) -> Head:
         raise InvalidRequest.from_faults(Fault(("table",), f"must have a line end within the first {_BYTES} bytes"))
     if not rows:
         raise InvalidRequest.from_faults(Fault(("table",), "must not be empty; the first row has the column names"))
-    refuse_many(len(rows[0]))
+    check_column_count(len(rows[0]))
     if len(rows[0]) == 1:
         named = f"must have columns separated by commas, got one column {rows[0][0][:_LONGEST]!r}"
         raise InvalidRequest.from_faults(Fault(("table",), named))
@@ -72,7 +72,7 @@ def _text_head(table: Path, media_type: str, *, packed: bool) -> Head:
 
 
 def _as_csv(lines: bytes) -> bytes:
-    """Write JSON Lines as a table."""
+    """Convert JSON Lines to CSV."""
     with TemporaryDirectory(prefix="parsimony-") as scratch:
         source, target = Path(scratch) / "lines", Path(scratch) / "table.csv"
         source.write_bytes(lines)
@@ -85,7 +85,7 @@ def _parquet_head(table: Path, max_bytes: int) -> Head:
         try:
             file = pa.parquet.ParquetFile(table)
             names = file.schema_arrow.names
-            refuse_many(len(names))
+            check_column_count(len(names))
             batch: Any = next(file.iter_batches(batch_size=ROWS), None)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidRequest.from_faults(Fault(("table",), f"must be readable Parquet: {error}")) from error

@@ -8,7 +8,7 @@ CSV_TYPES = ("text/csv", "application/csv", *GZIP_TYPES)
 JSON_LINES_TYPES = ("application/jsonl", NDJSON, "application/x-jsonlines", "application/jsonlines")
 PARQUET = "application/vnd.apache.parquet"
 PARQUET_TYPES = (PARQUET, "application/x-parquet")
-UNTOLD_TYPES = ("", "application/octet-stream")
+UNSPECIFIED_TYPES = ("", "application/octet-stream")
 """What clients send when they do not know: the bytes decide."""
 PARQUET_MAGIC = b"PAR1"
 """What a file of Parquet begins with."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, MutableMapping
 from hashlib import sha256
 
-from app.store.client import Store, make_key, translate_errors
+from app.store.client import Store, make_store_key, translate_errors
 
-KEPT_S = 30 * 24 * 3600
+TRAINED_MODEL_TTL_S = 30 * 24 * 3600
 """Seconds without use after which an entry expires."""
 
 
@@ -16,13 +16,13 @@ class TrainingCache(MutableMapping[str, bytes]):
         self._store = store
 
     def __getitem__(self, name: str) -> bytes:
-        value: bytes | None = self._store.execute("getex", _entry(name), ex=KEPT_S)
+        value: bytes | None = self._store.execute("getex", _entry(name), ex=TRAINED_MODEL_TTL_S)
         if value is None:
             raise KeyError(name)
         return value
 
     def __setitem__(self, name: str, value: bytes) -> None:
-        self._store.execute("set", _entry(name), value, ex=KEPT_S)
+        self._store.execute("set", _entry(name), value, ex=TRAINED_MODEL_TTL_S)
 
     def __delitem__(self, name: str) -> None:
         if not self._store.execute("delete", _entry(name)):
@@ -37,8 +37,8 @@ class TrainingCache(MutableMapping[str, bytes]):
 
 
 def _entry(name: str) -> str:
-    return make_key("memo", sha256(name.encode()).hexdigest())
+    return make_store_key("memo", sha256(name.encode()).hexdigest())
 
 
 def _entry_pattern() -> str:
-    return make_key("memo", "*")
+    return make_store_key("memo", "*")

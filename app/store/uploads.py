@@ -23,9 +23,16 @@ from pydantic import TypeAdapter, ValidationError
 from app.processes.sandbox import NAME
 from app.store import codec
 from app.store.json_lines import BOM, to_csv
-from app.store.table_types import CSV_TYPES, GZIP_TYPES, JSON_LINES_TYPES, PARQUET_MAGIC, PARQUET_TYPES, UNTOLD_TYPES
+from app.store.table_types import (
+    CSV_TYPES,
+    GZIP_TYPES,
+    JSON_LINES_TYPES,
+    PARQUET_MAGIC,
+    PARQUET_TYPES,
+    UNSPECIFIED_TYPES,
+)
 from models import Dataset, DatasetSpec, FeaturesSpec, TraceSpec, dataset_from_columns
-from models.columns import Columns, first_repeated
+from models.columns import Columns, find_duplicate_name
 from models.errors import (
     CorruptArtifact,
     Fault,
@@ -36,7 +43,7 @@ from models.errors import (
 )
 
 _CHUNK = 2**20
-READING_S = 120.0
+READ_TIMEOUT_S = 120.0
 """The longest for reading one table of Parquet."""
 _READER_BASE, _READER_FACTOR = 2**30, 8
 """Bytes that a process which reads Parquet may take, and how many more for each byte of the limit."""
@@ -50,7 +57,7 @@ _SPEC: TypeAdapter[Spec] = TypeAdapter(DatasetSpec)
 
 
 def parse_spec(text: str | bytes) -> Spec:
-    """Parse a dataset's spec; raises InvalidRequest that lists every fault."""
+    """Parse a dataset's spec; raises InvalidRequest with all faults."""
     try:
         return _SPEC.validate_json(text)
     except ValidationError as error:
@@ -59,7 +66,7 @@ def parse_spec(text: str | bytes) -> Spec:
 
 
 def _place(loc: tuple[int | str, ...], text: str | bytes) -> tuple[int | str, ...]:
-    """Remove from a location, without the kind of the spec, the names of union members, which are not in the JSON."""
+    """Remove the names of union members, which are not in the JSON, from a location."""
     try:
         here = json.loads(text)
     except (ValueError, RecursionError):
@@ -83,12 +90,14 @@ def read_dataset(
     *,
     max_bytes: int,
 ) -> Dataset:
-    """Parse and check a table and its embeddings; malformed Parquet may crash.
+    """Parse and check a table and its embeddings.
+
+    Malformed Parquet may crash the process.
 
     Args:
         max_bytes: limit of the table, also after decompression.
     Raises:
-        InvalidRequest: the table is invalid; lists every fault.
+        InvalidRequest: the table is invalid; the error has all faults.
         PayloadTooLarge: the table exceeds ``max_bytes``.
         UnsupportedMediaType: the media type is not supported.
     """
@@ -125,7 +134,7 @@ def is_json_lines(text: bytes, media_type: str) -> bool:
     The media type determines it, or the first character if the media type is ambiguous.
     """
     kind = _kind_of(media_type)
-    maybe = kind in (*UNTOLD_TYPES, *GZIP_TYPES) and text.removeprefix(BOM).lstrip()[:1] == b"{"
+    maybe = kind in (*UNSPECIFIED_TYPES, *GZIP_TYPES) and text.removeprefix(BOM).lstrip()[:1] == b"{"
     return kind in JSON_LINES_TYPES or maybe
 
 
@@ -141,14 +150,14 @@ def is_parquet(path: Path, media_type: str) -> tuple[bool, bytes]:
     kind = _kind_of(media_type)
     with path.open("rb") as file:
         magic = file.read(4)
-    if kind not in (*CSV_TYPES, *PARQUET_TYPES, *JSON_LINES_TYPES, *UNTOLD_TYPES):
+    if kind not in (*CSV_TYPES, *PARQUET_TYPES, *JSON_LINES_TYPES, *UNSPECIFIED_TYPES):
         must = "text/csv, application/jsonl or application/vnd.apache.parquet"
         raise UnsupportedMediaType(f"the table must be {must}, got {kind}")
-    return kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == PARQUET_MAGIC), magic
+    return kind in PARQUET_TYPES or (kind in UNSPECIFIED_TYPES and magic == PARQUET_MAGIC), magic
 
 
 def run_in_reader(run_in: Callable[..., Any], work: Callable[..., R], *args: Any, where: str = "table") -> R:
-    """Run a read in a separate process, which malformed files may crash.
+    """Read a file in a separate process, because malformed files may crash it.
 
     Raises InvalidRequest for the part ``where`` if the process crashes or times out.
     """
@@ -161,7 +170,10 @@ def run_in_reader(run_in: Callable[..., Any], work: Callable[..., R], *args: Any
 
 
 def to_columns(table: pa.Table) -> Columns:
-    """Return the columns of a table as arrays; raises InvalidRequest for columns of neither numbers nor texts."""
+    """Return a table's columns as arrays.
+
+    Raises InvalidRequest for columns that are neither numbers nor texts.
+    """
     return {name: _column(table.column(name), name) for name in table.column_names}
 
 
@@ -217,17 +229,17 @@ def _read_csv(spec: Spec, path: Path) -> pa.Table:
 
 
 def _refuse_many_columns(path: Path) -> None:
-    """Count the columns of the first line that is not empty, as pyarrow parts it."""
+    """Count the columns of the first non-empty line, as pyarrow splits it."""
     with path.open("rb") as file:
         text = file.read(_CHUNK).decode("utf-8-sig", errors="replace")
     try:
         columns = len(next((row for row in csv.reader(io.StringIO(text, newline="")) if row), []))
     except csv.Error as error:
         raise InvalidRequest.from_faults(Fault(("table",), f"must be readable CSV: {error}")) from error
-    refuse_many(columns)
+    check_column_count(columns)
 
 
-def refuse_many(columns: int) -> None:
+def check_column_count(columns: int) -> None:
     """Raise InvalidRequest if a table has too many columns."""
     if columns > MAX_COLUMNS:
         raise InvalidRequest.from_faults(Fault(("table",), f"must have at most {MAX_COLUMNS} columns, got {columns}"))
@@ -235,7 +247,10 @@ def refuse_many(columns: int) -> None:
 
 @contextmanager
 def limit_memory(max_bytes: int) -> Iterator[None]:
-    """Limit the memory of the current process; raises PayloadTooLarge beyond."""
+    """Limit the memory of a reader process; raises PayloadTooLarge beyond the limit.
+
+    Raises PayloadTooLarge beyond the limit.
+    """
     if multiprocessing.current_process().name == NAME:  # not where the caller's own memory would be bounded
         _confine(max_bytes)
     try:
@@ -245,7 +260,7 @@ def limit_memory(max_bytes: int) -> Iterator[None]:
 
 
 def _confine(max_bytes: int) -> None:
-    """Limit the memory of this process permanently: the size that a file declares may be wrong."""
+    """Limit the memory of this process permanently; a file may declare a wrong size."""
     most = _READER_BASE + _READER_FACTOR * max_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
@@ -272,7 +287,7 @@ def check_schema(spec: Spec, schema: pa.Schema) -> list[str]:
 
 
 def _refuse_large(schema: pa.Schema, metadata: pa.parquet.FileMetaData, present: list[str], max_bytes: int) -> None:
-    """Return the unpacked size of the columns, as the file declares it."""
+    """Return the unpacked size of the columns that the file declares."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     packed = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in present)
@@ -283,13 +298,13 @@ def _refuse_large(schema: pa.Schema, metadata: pa.parquet.FileMetaData, present:
 
 
 def _refuse_repeated(names: list[str], used: list[str]) -> None:
-    repeated = first_repeated(name for name in names if name in used)
+    repeated = find_duplicate_name(name for name in names if name in used)
     if repeated is not None:
         raise InvalidRequest.from_faults(Fault(("table", repeated), "is a duplicate column"))
 
 
 def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """Turn a column into an array: numbers with NaN, or objects with None, where a cell is missing."""
+    """Convert a column to an array; missing cells are NaN for numbers, else None."""
     kind = chunked.type
     if pa.types.is_dictionary(kind):
         _refuse_stray(chunked, name)
@@ -305,7 +320,7 @@ def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
 
 
 def _refuse_stray(chunked: pa.ChunkedArray, name: str) -> None:
-    """Refuse codes that point outside their dictionary, which pyarrow follows."""
+    """Reject codes outside of their dictionary, which pyarrow does not check."""
     for chunk in chunked.chunks:
         codes = np.asarray(chunk.indices.drop_null().cast(pa.int64(), safe=False))
         if codes.size and not 0 <= codes.min() <= codes.max() < len(chunk.dictionary):
@@ -313,7 +328,7 @@ def _refuse_stray(chunked: pa.ChunkedArray, name: str) -> None:
 
 
 def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """Turn a column into texts, each distinct one held once."""
+    """Convert a column to texts; equal texts are stored once."""
     kind = chunked.type
     try:
         whole = chunked if pa.types.is_dictionary(kind) else chunked.dictionary_encode()

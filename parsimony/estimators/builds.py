@@ -9,7 +9,7 @@ from uuid import uuid4
 from models import FeaturesSpec, TraceSpec, dataset_from_columns
 from parsimony.client import Parsimony
 from solvers import KINDS, BuildContext
-from solvers.base import Fitted, make_generator
+from solvers.base import FitResult, make_generator
 from solvers.partial_traces import prepare_rows
 
 _SPECS: dict[str, Any] = {"trace": TraceSpec, "features": FeaturesSpec}
@@ -17,7 +17,7 @@ _SPECS: dict[str, Any] = {"trace": TraceSpec, "features": FeaturesSpec}
 
 def build_in_process(
     kind_name: str, spec: Mapping[str, Any], columns: Mapping[str, Any], embeddings: Any, **options: Any
-) -> Fitted[Any]:
+) -> FitResult[Any]:
     """Build a plan; options: ``params`` and ``seed``, as in the API. Raises InvalidRequest."""
     kind = KINDS[kind_name]
     table = dataset_from_columns(_SPECS[spec["kind"]].model_validate(spec), columns, embeddings)
@@ -28,7 +28,7 @@ def build_in_process(
 
 def build_on_server(
     url: str, kind: str, spec: Mapping[str, Any], columns: Mapping[str, Any], embeddings: Any, **options: Any
-) -> Fitted[Any]:
+) -> FitResult[Any]:
     """Upload the rows, build, and download the plan; both are then deleted there.
 
     Raises errors of the client.
@@ -51,4 +51,4 @@ def build_on_server(
                 client.delete_artifact(kind, name)
         finally:
             client.delete_dataset(name)
-    return Fitted(built.plan, built.record.summary, built.record.savings)
+    return FitResult(built.plan, built.record.summary, built.record.savings)

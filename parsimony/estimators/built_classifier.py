@@ -17,7 +17,7 @@ from models.errors import ParsimonyError
 from parsimony.errors import InvalidRequest as RefusedByServer
 from parsimony.estimators.builds import build_in_process, build_on_server
 from solvers import KINDS
-from solvers.evaluation import CompleteItems, Evaluated
+from solvers.evaluation import CompleteItems, EvaluationOutcomes
 from solvers.statistics import wilson_interval
 
 _LABEL, _WEIGHT, _GROUP = "label", "weight", "group"
@@ -62,7 +62,7 @@ class BuiltClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             kept = np.flatnonzero(sample_weight)
             columns = {name: column[kept] for name, column in columns.items()}
             embeddings = None if embeddings is None else embeddings[kept]
-        with refuse_as_value_error():
+        with convert_to_value_error():
             self._fit_plan(spec, columns, embeddings)
 
     def _fit_plan(self, spec: Mapping[str, Any], columns: Mapping[str, Any], embeddings: Any) -> None:
@@ -92,7 +92,7 @@ class BuiltClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for truth, row in self.losses.items()
         }
 
-    def _evaluate(self, rows: Any, values: Any = None, embeddings: Any = None) -> Evaluated:
+    def _evaluate(self, rows: Any, values: Any = None, embeddings: Any = None) -> EvaluationOutcomes:
         """Decide rows, (n, d), of numbers; equal rows get equal decisions."""
         n, kind = len(rows), KINDS[self._kind]
         ids = tuple(blake2b(row.tobytes(), digest_size=12).hexdigest() for row in np.ascontiguousarray(rows))
@@ -104,7 +104,7 @@ class BuiltClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             truths=(None,) * n,
             weights=(1.0,) * n,
         )
-        with refuse_as_value_error():
+        with convert_to_value_error():
             limits = kind.evaluation.model_validate({**self.limits_, "items": [{}]})
             return kind.evaluate(self.plan_, limits, items)
 
@@ -145,7 +145,7 @@ class BuiltClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @contextmanager
-def refuse_as_value_error() -> Iterator[None]:
+def convert_to_value_error() -> Iterator[None]:
     """Raise what solvers or a server refuse as ValueError, as scikit-learn does."""
     try:
         yield

@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing, check_array, check_consistent_length, 
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter, validate_data
 
-from parsimony.estimators.built_classifier import BuiltClassifier, refuse_as_value_error
+from parsimony.estimators.built_classifier import BuiltClassifier, convert_to_value_error
 from solvers import KINDS
 from solvers.kind import make_query
 
@@ -20,7 +20,7 @@ Predictions = Mapping[str, tuple[Any, Any]]
 """Labels and confidences, (n,) each, by classifier."""
 
 
-class CallingClassifier(BuiltClassifier, _BaseComposition):  # type: ignore[misc]
+class RoutingClassifier(BuiltClassifier, _BaseComposition):  # type: ignore[misc]
     """Base class: learns from predictions of classifiers which of them to call.
 
     Arguments are those of ``CascadeClassifier``.
@@ -186,7 +186,7 @@ def _read_predictions(predictions: Predictions, *others: Any) -> dict[str, tuple
     return table
 
 
-class CascadeClassifier(CallingClassifier):
+class CascadeClassifier(RoutingClassifier):
     """Calls fitted classifiers in order, until one is confident enough.
 
     Args:
@@ -211,7 +211,7 @@ class CascadeClassifier(CallingClassifier):
         return tags
 
     def _decide_rows(self, n: int, X: Any, call: Call) -> None:
-        with refuse_as_value_error():
+        with convert_to_value_error():
             steps = self.plan_.decide(make_query(KINDS["cascade"].query, **self.limits_)).steps
         waiting = np.arange(n)
         self.costs_, self.answered_by_ = np.zeros(n), np.full(n, "", dtype=object)
@@ -226,7 +226,7 @@ class CascadeClassifier(CallingClassifier):
                 break
 
 
-class PortfolioClassifier(CallingClassifier):
+class PortfolioClassifier(RoutingClassifier):
     """Calls one fitted classifier for each row, chosen by the row itself within a mean budget.
 
     Arguments are those of ``CascadeClassifier``; the rows of ``X`` are the embeddings, and must be numbers.

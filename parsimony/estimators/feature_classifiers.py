@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from parsimony.estimators.built_classifier import BuiltClassifier
-from solvers.evaluation import Evaluated
+from solvers.evaluation import EvaluationOutcomes
 
 
 class AcquiringClassifier(BuiltClassifier):
@@ -74,7 +74,7 @@ class AcquiringClassifier(BuiltClassifier):
         probabilities[:, [int(name) for name in found.classes]] = found.probabilities
         return probabilities
 
-    def _acquire(self, X: Any) -> Evaluated:
+    def _acquire(self, X: Any) -> EvaluationOutcomes:
         """Evaluate rows, (n, d), and keep ``costs_`` and ``paths_``."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False).astype(float)
@@ -114,7 +114,7 @@ class PipelineClassifier(AcquiringClassifier):
     """Acquires features in stages, until a stage is confident, and rejects rows for which none is.
 
     Arguments are those of ``PolicyClassifier``, without ``losses``. ``params`` may have ``confidence_threshold``, below
-    which rows are rejected, and ``after_last_stage="answer"``, with which none is.
+    which rows are rejected. With ``after_last_stage="answer"``, no rows are rejected.
     """
 
     _kind = "pipeline"
@@ -139,7 +139,7 @@ class PipelineClassifier(AcquiringClassifier):
         """
         return BuiltClassifier.predict(self, X)
 
-    def _acquire(self, X: Any) -> Evaluated:
+    def _acquire(self, X: Any) -> EvaluationOutcomes:
         found = super()._acquire(X)
         self.rejected_ = ~np.asarray(found.accepted)
         return found

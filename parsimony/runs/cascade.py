@@ -12,12 +12,12 @@ from parsimony.runs.steps import (
     REJECT,
     Call,
     CallResult,
-    ResultsSoFar,
+    CollectedResults,
     RunAnswer,
     Steps,
     accept_result,
     join_reasons,
-    skip_call,
+    make_skipped_result,
 )
 
 Step = Mapping[str, Any]
@@ -45,7 +45,7 @@ def run_cascade(
     Raises:
         NoAnswer: no call answered.
     """
-    so_far, ahead = ResultsSoFar(), list(steps)
+    so_far, ahead = CollectedResults(), list(steps)
     called: list[str] = []
     while ahead:
         step, *ahead = ahead
@@ -56,7 +56,7 @@ def run_cascade(
         if remaining_seconds <= 0:
             return so_far.most_confident(remaining_seconds, OUT_OF_TIME)
         if name in unavailable:
-            result = skip_call(name)
+            result = make_skipped_result(name)
         else:
             within, is_last = (
                 _call_timeout(remaining_seconds, step, ahead, unit_s),
@@ -89,7 +89,7 @@ def _is_accepted(step: Step, result: CallResult) -> bool:
     return result.confidence is not None and bool(result.confidence >= threshold)
 
 
-def _answer(result: CallResult, so_far: ResultsSoFar, steps: Sequence[Step], called: Sequence[str]) -> RunAnswer:
+def _answer(result: CallResult, so_far: CollectedResults, steps: Sequence[Step], called: Sequence[str]) -> RunAnswer:
     decided = [step["classifier"] for step in steps]
     passed = decided[: decided.index(result.name)] if result.name in decided else decided
     left_out = [name for name in passed if name not in called]

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from parsimony.runs.steps import (
-    Ask,
     Call,
+    CollectedResults,
+    DecisionRequest,
     NoAnswer,
     Predict,
     Refusal,
-    ResultsSoFar,
     RunAnswer,
     Steps,
     join_reasons,
-    skip_call,
+    make_skipped_result,
 )
 
 
@@ -30,12 +30,12 @@ def run_index(
     Raises:
         NoAnswer: no model is left.
     """
-    so_far, cells = ResultsSoFar(), dict[str, tuple[Any, ...]]()
-    barred, decision = set[str](), first
+    so_far, cells = CollectedResults(), dict[str, tuple[Any, ...]]()
+    forbidden, decision = set[str](), first
     while True:
         features = () if isinstance(decision, Refusal) else decision["features"]
         missing = [name for name in features if name not in cells]
-        so_far.results += [skip_call(name) for name in missing if name in unavailable]
+        so_far.results += [make_skipped_result(name) for name in missing if name in unavailable]
         wanted = tuple(name for name in missing if name not in unavailable)
         if wanted and remaining_seconds > 0:
             called = yield Call(wanted, remaining_seconds, planned_cost=decision["cost"])
@@ -52,6 +52,6 @@ def run_index(
                 raise NoAnswer(join_reasons(so_far.failures, found.reason) or "", remaining_seconds)
             so_far.mark_invalid(found.invalid, found.reason)
             failed = list(found.invalid)
-        barred |= {*failed}
-        cells = {name: value for name, value in cells.items() if name not in barred}
-        decision = yield Ask(dict(cells), frozenset(barred))
+        forbidden |= {*failed}
+        cells = {name: value for name, value in cells.items() if name not in forbidden}
+        decision = yield DecisionRequest(dict(cells), frozenset(forbidden))

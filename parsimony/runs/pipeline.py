@@ -5,14 +5,14 @@ from typing import Any
 
 from parsimony.runs.steps import (
     OUT_OF_TIME,
-    Ask,
     Call,
+    CollectedResults,
+    DecisionRequest,
     Refusal,
-    ResultsSoFar,
     RunAnswer,
     Steps,
     join_reasons,
-    skip_call,
+    make_skipped_result,
 )
 
 
@@ -32,7 +32,7 @@ def run_pipeline(
         remaining_seconds: time limit of the run.
         unavailable: features that must not be called.
     """
-    so_far, known, decision = ResultsSoFar(), dict(acquired), first
+    so_far, known, decision = CollectedResults(), dict(acquired), first
     while not isinstance(decision, Refusal):
         step = decision["step"]
         if step["action"] != "acquire":
@@ -40,17 +40,17 @@ def run_pipeline(
         if remaining_seconds <= 0:
             return RunAnswer(None, degraded=join_reasons(so_far.failures, OUT_OF_TIME))
         wanted = tuple(name for name in step["features"] if name not in unavailable)
-        results = [skip_call(name) for name in step["features"] if name in unavailable]
+        results = [make_skipped_result(name) for name in step["features"] if name in unavailable]
         if wanted:
             called = yield Call(wanted, remaining_seconds, planned_cost=step["cost"])
             results, remaining_seconds = [*results, *called.results], called.remaining_seconds
         so_far.results += results
         known |= {one.name: one.cells or None for one in results}
-        decision = yield Ask(dict(known))
+        decision = yield DecisionRequest(dict(known))
         if isinstance(decision, Refusal) and (
             invalid := [name for name in decision.invalid if known[name] is not None]
         ):
             so_far.mark_invalid(invalid, decision.reason)
             known |= dict.fromkeys(invalid)
-            decision = yield Ask(dict(known))
+            decision = yield DecisionRequest(dict(known))
     return RunAnswer(None, degraded=join_reasons(so_far.failures, decision.reason))

@@ -7,17 +7,17 @@ from typing import Any
 
 from parsimony.runs.steps import (
     OUT_OF_TIME,
-    Ask,
     Call,
     CallResult,
+    CollectedResults,
+    DecisionRequest,
     NoAnswer,
     Refusal,
-    ResultsSoFar,
     RunAnswer,
     Steps,
     accept_result,
     join_reasons,
-    skip_call,
+    make_skipped_result,
 )
 
 MAX_STEPS = 1000
@@ -59,7 +59,7 @@ class PolicyFacts:
     is_final: Callable[[tuple[str, ...]], bool] = lambda names: False
     classless: bool = False
 
-    def find_cheapest(self, barred: Collection[str], lost: float) -> tuple[str, ...]:
+    def find_cheapest(self, forbidden: Collection[str], lost: float) -> tuple[str, ...]:
         """Return the cheapest sensors that can be acquired together, without barred ones; () if there are none."""
         groups: dict[Any, list[str]] = {}
         for name, one in self.sensors.items():
@@ -69,7 +69,7 @@ class PolicyFacts:
             for names in groups.values()
             if (cost := self.cost_of(names)) <= self.max_cost - lost
             and max(self.sensors[name].time for name in names) <= self.max_time
-            and not {*names}.intersection(barred)
+            and not {*names}.intersection(forbidden)
         ]
         return min(able)[1] if able else ()
 
@@ -99,17 +99,17 @@ def run_policy(
     Raises:
         NoAnswer: a sensor was needed and none was available.
     """
-    so_far, known, decision = ResultsSoFar(), dict(acquired), first
+    so_far, known, decision = CollectedResults(), dict(acquired), first
     reasons: list[str | None] = []
-    barred, lost = set(unavailable), 0.0
+    forbidden, lost = set(unavailable), 0.0
     for _ in range(MAX_STEPS):
         wanted = _sensors_to_acquire(decision, known)
-        if barred.intersection(wanted):
-            so_far.results += [skip_call(name) for name in wanted if name in unavailable]
-            decision, lost = yield from _ask(facts, known, barred, lost, so_far)
+        if forbidden.intersection(wanted):
+            so_far.results += [make_skipped_result(name) for name in wanted if name in unavailable]
+            decision, lost = yield from _ask(facts, known, forbidden, lost, so_far)
             wanted = _sensors_to_acquire(decision, known)
         if not wanted and not known and so_far.results:  # a sensor was wanted, and is not available
-            wanted = facts.find_cheapest(barred, lost)
+            wanted = facts.find_cheapest(forbidden, lost)
         if not wanted or remaining_seconds <= 0:
             break
         is_last = not known and facts.is_final(wanted)
@@ -119,12 +119,12 @@ def run_policy(
         for one in outcome.results:
             reading = Refusal("") if one.error is not None else facts.read(one)
             if isinstance(reading, Refusal):
-                barred.add(one.name)
+                forbidden.add(one.name)
                 lost += facts.sensors[one.name].cost if one.is_paid or one.error is None else 0.0
                 reasons += [f"{one.name}: {reading.reason}"] if reading.reason else []
             else:
                 known[one.name] = reading
-        decision, lost = yield from _ask(facts, known, barred, lost, so_far)
+        decision, lost = yield from _ask(facts, known, forbidden, lost, so_far)
     reasons += [OUT_OF_TIME if remaining_seconds <= 0 else None]
     refused = decision.reason if isinstance(decision, Refusal) else None
     degraded = join_reasons(so_far.failures, *reasons) or refused
@@ -133,29 +133,29 @@ def run_policy(
             return so_far.most_confident(remaining_seconds, join_reasons(*reasons))
         raise NoAnswer(degraded, remaining_seconds)
     if isinstance(decision, Refusal) or decision["action"] == "acquire":
-        decision = yield Ask(dict(known), must_stop=True)
+        decision = yield DecisionRequest(dict(known), must_stop=True)
     if isinstance(decision, Refusal):
         raise NoAnswer(join_reasons(degraded, decision.reason) or "", remaining_seconds)
     return _answer(decision, so_far, degraded)
 
 
 def _ask(
-    facts: PolicyFacts, known: dict[str, Any], barred: set[str], lost: float, so_far: ResultsSoFar
-) -> Generator[Ask, Any, tuple[Any, float]]:
+    facts: PolicyFacts, known: dict[str, Any], forbidden: set[str], lost: float, so_far: CollectedResults
+) -> Generator[DecisionRequest, Any, tuple[Any, float]]:
     """Ask for the next decision; sensors whose readings it finds invalid are barred. Return it, and the lost cost."""
     while True:
-        decision = yield Ask(dict(known), frozenset(barred), lost)
+        decision = yield DecisionRequest(dict(known), frozenset(forbidden), lost)
         invalid = known.keys() & decision.invalid if isinstance(decision, Refusal) else set[str]()
         if not invalid:
             return decision, lost
         so_far.mark_invalid(invalid, decision.reason)
-        barred |= invalid
+        forbidden |= invalid
         lost += facts.cost_of(invalid)
         for name in invalid:
             del known[name]
 
 
-def _answer(decision: Mapping[str, Any], so_far: ResultsSoFar, degraded: str | None) -> RunAnswer:
+def _answer(decision: Mapping[str, Any], so_far: CollectedResults, degraded: str | None) -> RunAnswer:
     """Return the decided answer, with the reasons why it is not the best one."""
     if decision["action"] == "answer":
         name, quality = decision["answer"], decision["quality"]

@@ -6,14 +6,14 @@ from typing import Any
 from parsimony.runs.steps import (
     OUT_OF_TIME,
     REJECT,
-    Ask,
     Call,
+    CollectedResults,
+    DecisionRequest,
     Refusal,
-    ResultsSoFar,
     RunAnswer,
     Steps,
     accept_result,
-    skip_call,
+    make_skipped_result,
 )
 
 
@@ -28,7 +28,7 @@ def run_portfolio(
     Raises:
         NoAnswer: no classifier answered.
     """
-    so_far, decision = ResultsSoFar(), first
+    so_far, decision = CollectedResults(), first
     tried, lost = set[str](), 0.0
     while remaining_seconds > 0:
         name = decision["classifier"]
@@ -36,7 +36,7 @@ def run_portfolio(
         if name == REJECT:
             return RunAnswer(None, degraded=so_far.failures)
         if name in unavailable:
-            result = skip_call(name)
+            result = make_skipped_result(name)
         else:
             outcome = yield Call((name,), remaining_seconds, is_last=True, planned_cost=decision["cost"])
             (result,), remaining_seconds = outcome.results, outcome.remaining_seconds
@@ -44,7 +44,7 @@ def run_portfolio(
         if result.label is not None:
             return accept_result(result, so_far.failures)
         lost += decision["cost"] if result.is_paid else 0.0
-        decision = yield Ask(excluded=frozenset(tried), lost=lost)
+        decision = yield DecisionRequest(excluded=frozenset(tried), lost=lost)
         if isinstance(decision, Refusal):
             return so_far.most_confident(remaining_seconds, decision.reason)
     return so_far.most_confident(remaining_seconds, OUT_OF_TIME)

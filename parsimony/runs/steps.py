@@ -1,8 +1,8 @@
 """Steps of runs: generators that yield calls and questions, and receive their results.
 
-A run is deterministic, without I/O, clock, or random numbers. It yields a ``Call`` and receives ``CallResults``, or an
-``Ask`` or a ``Predict``, and receives the fields of a decision or a prediction, or a ``Refusal``. It returns a
-``RunAnswer``. Times are in seconds; costs in the artifact's unit.
+A run is deterministic, without I/O, clock, or random numbers. It yields a ``Call`` and receives ``CallResults``, or a
+``DecisionRequest`` or a ``Predict``, and receives the fields of a decision or a prediction, or a ``Refusal``. It
+returns a ``RunAnswer``. Times are in seconds; costs in the artifact's unit.
 """
 
 from collections.abc import Collection, Generator, Iterable, Mapping
@@ -13,7 +13,7 @@ Verdict = Literal["accept", "escalate"]
 """What an answer's kind decides, whatever its confidence: a refusal is accepted, a truncated answer escalated."""
 REJECT = "reject"
 """Name that stands for the person who answers rejected items."""
-COARSE_S = 0.01
+CLOCK_TOLERANCE_S = 0.01
 """Precision of timers, in seconds."""
 OUT_OF_TIME = "the deadline has passed"
 CIRCUIT_OPEN = "its circuit is open"
@@ -37,7 +37,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class DecisionRequest:
     """Request the next decision on the item.
 
     Attributes:
@@ -62,7 +62,7 @@ class Predict:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An ``Ask`` or ``Predict`` without a result.
+    """A ``DecisionRequest`` or ``Predict`` without a result.
 
     Attributes:
         reason: why.
@@ -73,10 +73,10 @@ class Refusal:
     invalid: frozenset[str] = frozenset()
 
 
-def refuse_values(reason: str, sent: Collection[str], places: Iterable[Iterable[Any]]) -> Refusal:
+def refusal_from_values(reason: str, sent: Collection[str], places: Iterable[Iterable[Any]]) -> Refusal:
     """Return a refusal that names the sent values at the places of errors.
 
-    >>> refuse_values("acquired.age: must be a number", ["age", "blood"], [("acquired", "age")]).invalid
+    >>> refusal_from_values("acquired.age: must be a number", ["age", "blood"], [("acquired", "age")]).invalid
     frozenset({'age'})
     """
     return Refusal(reason, frozenset(sent).intersection(part for place in places for part in place))
@@ -145,23 +145,23 @@ class RunAnswer:
     text: str | None = None
 
 
-Steps = Generator[Call | Ask | Predict, Any, RunAnswer]
+Steps = Generator[Call | DecisionRequest | Predict, Any, RunAnswer]
 
 
 class NoAnswer(Exception):
     """A run ended without an answer.
 
     Attributes:
-        is_late: whether less than ``COARSE_S`` remained.
+        is_late: whether less than ``CLOCK_TOLERANCE_S`` remained.
     """
 
     def __init__(self, why: str, remaining_seconds: float) -> None:
         super().__init__(f"no answer: {why}")
-        self.is_late = remaining_seconds < COARSE_S
+        self.is_late = remaining_seconds < CLOCK_TOLERANCE_S
 
 
 @dataclass(slots=True)
-class ResultsSoFar:
+class CollectedResults:
     """Results collected so far."""
 
     results: list[CallResult] = field(default_factory=list)
@@ -187,7 +187,7 @@ class ResultsSoFar:
         return accept_result(best, reasons)
 
 
-def call_one(name: str, remaining_seconds: float, degraded: str | None = None) -> Steps:
+def run_single_classifier(name: str, remaining_seconds: float, degraded: str | None = None) -> Steps:
     """Run an item with one classifier; raises NoAnswer if it does not answer."""
     outcome = yield Call((name,), remaining_seconds, is_last=True)
     (result,) = outcome.results
@@ -207,6 +207,6 @@ def join_reasons(*reasons: str | None) -> str | None:
     return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 
 
-def skip_call(name: str) -> CallResult:
+def make_skipped_result(name: str) -> CallResult:
     """Return the result of a call that is not made, because its circuit breaker is open."""
     return CallResult(name, attempts=0, error=CIRCUIT_OPEN)

@@ -1,8 +1,8 @@
 """Model selection across artifact kinds: build every kind that a dataset allows, and recommend one.
 
-Rows are split into three parts, stratified by class. Kinds and simple baselines are trained on the first. The second
-(validation) selects the setting of each kind, and the kind, within the limits. All figures are measured on the third
-(holdout).
+Rows are split into three parts, stratified by class. Kinds and simple baselines are trained on the training rows. On
+the validation rows, the setting of each kind and then the kind are selected within the limits. All figures are measured
+on the holdout rows.
 
 ==============  ============================================================================
 module          contents

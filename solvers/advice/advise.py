@@ -14,14 +14,14 @@ from solvers.advice.candidates import Candidate, CandidateRows, evaluate_candida
 from solvers.advice.choice import AdviceGoal, choose_candidate, compare_replays, is_within
 from solvers.advice.fixed_sets import replay_fixed_sets, replay_most_common
 from solvers.advice.summary import format_query, write_summary
-from solvers.base import BuildContext, make_generator, refuse_few_items, scale_progress
-from solvers.item_splits import ItemRows, effective_rows, rarest_label_of_items
+from solvers.base import BuildContext, make_generator, require_min_items, scale_progress
+from solvers.item_splits import GroupedRows, effective_rows, stratify_labels_by_item
 from solvers.kind import AnyKind
-from solvers.partial_traces import estimate_uncalled
-from solvers.policy.sensors import item_sensor_costs
-from solvers.savings import BaselineReplays, Replay, mean_interval, measure_savings
+from solvers.partial_traces import impute_uncalled
+from solvers.policy.sensors import compute_item_sensor_costs
+from solvers.savings import AS_LOGGED, BaselineReplays, Replay, estimate_mean_interval, measure_savings
 from solvers.statistics import accuracy_interval, mean_accuracy
-from solvers.trace_baselines import most_accurate_baseline, replay_baselines_on
+from solvers.trace_baselines import find_current_baseline, replay_baselines_on
 
 _OF_TWENTY = (10, 15)
 """Of 20 rows of a class, rows for training, and for training and validation."""
@@ -39,13 +39,15 @@ class AdviceSplit:
 
     @classmethod
     def from_labels(cls, labels: Int32s, items: Int64s, rng: np.random.Generator) -> "AdviceSplit":
-        """Split items at random, stratified by class; the first item of each class is for training.
+        """Split items at random, stratified by class.
+
+        The first item of each class is a training item.
 
         Args:
             labels: (n,), class codes.
         """
-        grouped = ItemRows.from_codes(items)
-        own = rarest_label_of_items(grouped, labels)
+        grouped = GroupedRows.from_codes(items)
+        own = stratify_labels_by_item(grouped, labels)
         order = rng.permutation(len(own))
         by_class = order[np.argsort(own[order], kind="stable")]
         starts = np.searchsorted(own[by_class], own[by_class])
@@ -56,7 +58,7 @@ class AdviceSplit:
 
     @property
     def unseen(self) -> Int64s:
-        """Validation and holdout rows."""
+        """Indices of validation rows, then holdout rows."""
         return np.concatenate((self.validation, self.holdout))
 
 
@@ -84,11 +86,11 @@ class AdviceSource:
 def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, run: BuildContext) -> dict[str, Any]:
     """Build every kind that the dataset allows, and return the fields of ``Advice``.
 
-    Kinds that exceed their share of ``seconds`` are excluded. Raises InvalidRequest for fewer than 100 rows.
+    A kind that exceeds its share of ``seconds`` is excluded. Raises InvalidRequest for fewer than 100 rows.
     """
     check(DatasetFacts.from_dataset(dataset))
     dataset = apply_weights(dataset)
-    estimated = estimate_uncalled(dataset, seed)
+    estimated = impute_uncalled(dataset, seed)
     rng = make_generator(seed)
     parts = AdviceSplit.from_labels(dataset.labels, dataset.item_codes, rng)
     learned, unseen = estimated.take(parts.training), estimated.take(parts.unseen)
@@ -100,7 +102,7 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
     candidates, excluded = evaluate_candidates(_list_kinds(dataset), split, seed, seconds, rest)
     late = [one.kind for one in excluded if one.timed_out]
     items = unseen.item_codes
-    today = most_accurate_baseline(learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
+    today = find_current_baseline(baselines, learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
     source = AdviceSource(items, today, dataset.spec.unit, dataset.loss_scale)
     advised = _recommend(limits, parts, source, candidates, baselines, late, rng)
     run.progress(100, 100, "done")
@@ -111,11 +113,14 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
 
 def check(facts: DatasetFacts) -> None:
     """Raise InvalidRequest for a dataset with too few rows or items."""
-    refuse_few_items(facts, MIN_ROWS, "advice")
+    require_min_items(facts, MIN_ROWS, "advice")
 
 
 def _list_kinds(dataset: Dataset) -> list[AnyKind]:
-    """List the kinds for such a dataset, the fastest first: their unused time is for the others."""
+    """List the kinds that accept the dataset, the fastest first.
+
+    Slower kinds may use the time that faster kinds leave.
+    """
     kinds = [one for one in KINDS.values() if isinstance(dataset, one.datasets)]
     return sorted(kinds, key=lambda one: one.build_order)
 
@@ -130,7 +135,7 @@ def _replay_baselines(learned: Dataset, unseen: Dataset, seed: int, run: BuildCo
     def report(done: int, of: int) -> None:
         run.progress(done, of, f"simple baselines: {done} of {of} feature sets")
 
-    return replay_fixed_sets(learned, unseen, item_sensor_costs(unseen), seed, report)
+    return replay_fixed_sets(learned, unseen, compute_item_sensor_costs(unseen), seed, report)
 
 
 def _recommend(
@@ -147,7 +152,8 @@ def _recommend(
     holdout = len(validation) + np.arange(len(parts.holdout))
     validated = [replay.take(validation) for replay in (*baselines.values(), *(one.replay for one in candidates))]
     items, unit = source.items, source.unit
-    goal = AdviceGoal.from_limits(limits, validated, effective_rows(items[validation]), source.loss_scale)
+    logged = baselines[AS_LOGGED].take(validation) if AS_LOGGED in baselines else None
+    goal = AdviceGoal.from_limits(limits, validated, effective_rows(items[validation]), source.loss_scale, logged)
     in_time = AdviceLimits(deadline=limits.deadline)
     allowed = {name: replay for name, replay in baselines.items() if is_within(in_time, replay.take(validation))}
     replays = BaselineReplays.from_replays(allowed, items, source.today, unit, source.loss_scale) if allowed else None
@@ -164,7 +170,9 @@ def _recommend(
         sorted((_baseline(n, r.take(holdout), source) for n, r in baselines.items()), key=lambda one: one.cost)
     )
     nearest = None if simple is None else next(one for one in every if one.name == simple)
-    recommended, sentence = write_summary(limits, unit, kinds, nearest, late, reached=reached)
+    recommended, sentence = write_summary(
+        limits, unit, kinds, nearest, late, reached=reached, has_log=logged is not None
+    )
     return {"recommended": recommended, "summary": sentence, "kinds": kinds, "alternatives": every}
 
 
@@ -177,7 +185,7 @@ def _report(
     alternatives: BaselineReplays | None,
     rng: np.random.Generator,
 ) -> tuple[KindAdvice, ...]:
-    """Report each kind's best setting, the best kind first, then infeasible kinds."""
+    """Report each kind's best setting: the best kind first, infeasible kinds last."""
     by_kind: dict[str, list[Candidate]] = {}
     for one in candidates:
         by_kind.setdefault(one.kind, []).append(one)
@@ -218,7 +226,7 @@ def _kind_advice(
         accuracy_interval=accuracy_interval(replay.right, source.items),
         loss=source.find_mean_loss(accuracy),
         cost=float(replay.costs.mean()),
-        cost_interval=mean_interval(replay.costs, source.items, rng),
+        cost_interval=estimate_mean_interval(replay.costs, source.items, rng),
         savings=None if alternatives is None else measure_savings(format_query(one.query), replay, alternatives, rng),
         points=points,
     )

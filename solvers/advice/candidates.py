@@ -22,7 +22,10 @@ MIN_COMPLETE_ROWS = 500
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """One setting of a kind: build parameters, query, and its replay on validation rows, then holdout rows."""
+    """One setting of a kind: build parameters, query, and replay.
+
+    The replay has the validation rows first, then the holdout rows.
+    """
 
     kind: str
     params: Mapping[str, Any]
@@ -32,9 +35,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateRows:
-    """Training rows and unseen rows, and both with estimates for missing calls.
+    """Training and unseen rows: as logged, and with estimates for missing calls.
 
-    Without missing calls, the estimated rows equal the rows.
+    If no calls are missing, the estimated rows equal the logged rows.
     """
 
     learned: Dataset
@@ -45,7 +48,7 @@ class CandidateRows:
     def select_learned(self, kind: AnyKind, seed: int) -> Dataset:
         """Return the rows that a kind is built from.
 
-        Raises InvalidRequest for a partial trace with too few complete rows, if the kind needs these.
+        Raises InvalidRequest if the kind needs complete rows and the partial trace has too few of them.
         """
         if kind.takes_partial_traces:
             return self.estimated_learned
@@ -67,7 +70,9 @@ class CandidateRows:
 def evaluate_candidates(
     kinds: list[AnyKind], rows: CandidateRows, seed: int, seconds: float, run: BuildContext
 ) -> tuple[list[Candidate], list[ExcludedKind]]:
-    """Build each kind on training rows and evaluate its settings on unseen rows; return candidates and excluded kinds.
+    """Build each kind on training rows and evaluate its settings on unseen rows.
+
+    Return the candidates and the excluded kinds.
 
     Each kind has an equal share of the remaining seconds.
     """
@@ -94,7 +99,7 @@ def evaluate_candidates(
 def _evaluate_kind(kind: AnyKind, rows: CandidateRows, seed: int, run: BuildContext, until: float) -> list[Candidate]:
     """Build a kind by each of its trials that the dataset allows, and evaluate its settings.
 
-    On a timeout it returns the previous trials; raises SolverTimeout if it is the first.
+    On a timeout, return the trials that finished; raises SolverTimeout if none did.
     """
     every, learned = list[Candidate](), rows.select_learned(kind, seed)
     trials = _list_trials(kind, learned)
@@ -116,7 +121,10 @@ def _evaluate_kind(kind: AnyKind, rows: CandidateRows, seed: int, run: BuildCont
 
 
 def _list_trials(kind: AnyKind, learned: Dataset) -> list[tuple[Mapping[str, Any], Value]]:
-    """List the trials that a dataset allows, or, if none, the first, whose error then excludes the kind."""
+    """List the trials that the dataset allows.
+
+    If it allows none, list the first trial: its error then excludes the kind.
+    """
     trials = [(params, kind.options.model_validate(dict(params))) for params in kind.trials]
     allowed, facts = list[tuple[Mapping[str, Any], Value]](), DatasetFacts.from_dataset(learned)
     for params, options in trials:
@@ -129,7 +137,7 @@ def _list_trials(kind: AnyKind, learned: Dataset) -> list[tuple[Mapping[str, Any
 
 
 def _limited(run: BuildContext, name: str, until: float) -> BuildContext:
-    """Prefix progress with a name, and stop the build at a time."""
+    """Return a build context that prefixes progress and stops the build in time."""
     started = run.elapsed()
 
     def progress(done: int, total: int, message: str) -> None:

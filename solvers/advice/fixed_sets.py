@@ -11,7 +11,7 @@ from models.arrays import Floats, Int32s, Int64s
 from models.losses import Losses
 from solvers.learners.table_preparation import Preparation
 from solvers.policy.sensors import Sensors
-from solvers.savings import Replay, set_name
+from solvers.savings import Replay, name_feature_set
 
 MAX_SINGLE = 8
 """Maximum number of single features."""
@@ -29,7 +29,7 @@ def replay_fixed_sets(
 
     Args:
         costs: (n, M), cost of each feature for each unseen row.
-        report: receives the numbers of finished and of all sets.
+        report: receives the number of finished sets and the total.
     """
     preparation = Preparation.fit(learned.values, _categorical(learned))
     table, unseen_table = preparation.apply(learned.values), preparation.apply(unseen.values)
@@ -41,19 +41,21 @@ def replay_fixed_sets(
     for done, (members, long_name) in enumerate(sets.items()):
         report(done, len(sets))
         columns, price = np.isin(owners, members), costs[:, list(members)].sum(axis=1)
-        name = long_name if len(members) == len(names) else set_name([names[f] for f in members], long_name)
+        name = long_name if len(members) == len(names) else name_feature_set([names[f] for f in members], long_name)
         for suffix, probabilities in _predict(table[:, columns], learned.labels, unseen_table[:, columns], seed):
             replays[f"{name}{suffix}"] = Replay(_losses(learned).grade_answers(probabilities, unseen.labels), price)
     return replays
 
 
 def replay_most_common(learned: Dataset, unseen: Dataset) -> dict[str, Replay]:
-    """Return the free baseline, which answers every unseen row by the most common class of training rows, or by that of
-    least loss."""
+    """Return the free baseline: every unseen row gets the same answer.
+
+    The answer is the most common class of the training rows or, with losses, the one of least loss.
+    """
     losses = _losses(learned)
     shares = np.bincount(learned.labels, minlength=len(losses.matrix)) / learned.rows
     right = losses.grade_answers(np.tile(shares, (unseen.rows, 1)), unseen.labels)
-    return {set_name([], ""): Replay(right, np.zeros(unseen.rows))}
+    return {name_feature_set([], ""): Replay(right, np.zeros(unseen.rows))}
 
 
 def _losses(dataset: Dataset) -> Losses:
@@ -73,7 +75,7 @@ def _rank_by_importance(table: Floats, labels: Any, owners: Int32s, seed: int) -
 
 
 def _choose_sets(important: Int64s, cheapest: Int64s) -> dict[tuple[int, ...], str]:
-    """Return feature sets with their names if they are long."""
+    """Return the fixed feature sets by name; long names are shortened."""
     n = len(important)
     sets: dict[tuple[int, ...], str] = {(feature,): "" for feature in important[:MAX_SINGLE].tolist()}
     for count in np.unique(np.geomspace(1, n, min(n, MAX_CHEAPEST_BASELINES)).round().astype(int)).tolist():
@@ -94,7 +96,7 @@ def _predict(table: Floats, labels: Int32s, unseen: Floats, seed: int) -> Iterat
 
 
 def _probabilities(model: Any, unseen: Floats) -> Floats:
-    """Return probabilities of all classes, also of those between others that were not learned."""
+    """Return the probabilities of all classes; classes that were not learned have probability 0."""
     probabilities = np.zeros((len(unseen), int(model.classes_.max()) + 1))
     probabilities[:, model.classes_] = model.predict_proba(unseen)
     return probabilities

@@ -16,7 +16,7 @@ def format_query(query: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value:.4g}" for name, value in query.items())
 
 
-def format_limits(limits: AdviceLimits, unit: str, *, has_losses: bool = False) -> str:
+def format_limits(limits: AdviceLimits, unit: str, *, has_losses: bool = False, has_log: bool = False) -> str:
     """Format limits as the start of a sentence.
 
     >>> format_limits(AdviceLimits(budget=5, min_accuracy=0.9), "ms"), format_limits(AdviceLimits(), "ms")
@@ -29,7 +29,7 @@ def format_limits(limits: AdviceLimits, unit: str, *, has_losses: bool = False) 
         parts.append(f"never more than {limits.deadline:g} {unit}")
     if limits.min_accuracy is not None:
         parts.append(f"at least {100 * limits.min_accuracy:g} % accuracy")
-    without = "For the lowest cost at nearly the best accuracy"
+    without = f"For the lowest cost at {'the accuracy of the log' if has_log else 'nearly the best accuracy'}"
     return f"For {' and '.join(parts)}" if parts else "For the lowest cost and loss" if has_losses else without
 
 
@@ -41,26 +41,30 @@ def write_summary(
     late: Sequence[str] = (),
     *,
     reached: bool = True,
+    has_log: bool = False,
 ) -> tuple[str, str]:
-    """Return the name of the recommended kind or baseline, and the reason as a sentence.
+    """Return the recommended kind or baseline, and the reason as a sentence.
 
     Args:
         simple: the best baseline within the limits.
         late: kinds that exceeded the time limit.
         reached: whether any kind or baseline reached the wanted accuracy on validation rows.
+        has_log: whether the calls of a log are among the baselines.
     """
+    has_losses = any(one.loss is not None for one in kinds) or (simple is not None and simple.loss is not None)
+    start = format_limits(limits, unit, has_losses=has_losses, has_log=has_log)
     write = _write_recommendation if reached else _write_nearest
-    recommended, sentence = write(limits, unit, kinds, simple)
+    recommended, sentence = write(start, limits, unit, kinds, simple)
     hint = f" Time limit exceeded for {_join_names(late)}; increase it." if late else ""
     return recommended, sentence + hint
 
 
 def _write_nearest(
-    limits: AdviceLimits, unit: str, kinds: Sequence[KindAdvice], simple: SimpleBaseline | None
+    start: str, limits: AdviceLimits, unit: str, kinds: Sequence[KindAdvice], simple: SimpleBaseline | None
 ) -> tuple[str, str]:
-    """Recommend the most accurate where nothing is accurate enough."""
+    """Recommend the most accurate alternative if none reaches the requested accuracy."""
     best = next((one for one in kinds if one.verdict == "best" and one.accuracy is not None), None)
-    start = f"{format_limits(limits, unit)}, nothing is accurate enough"
+    start = f"{start}, nothing is accurate enough"
     if best is not None and (simple is None or (best.accuracy or 0.0) >= simple.accuracy):
         return best.kind, f"{start}; the most accurate is the {best.kind}: {_format_figures(best, unit)}."
     if simple is None:
@@ -69,10 +73,8 @@ def _write_nearest(
 
 
 def _write_recommendation(
-    limits: AdviceLimits, unit: str, kinds: Sequence[KindAdvice], simple: SimpleBaseline | None
+    start: str, limits: AdviceLimits, unit: str, kinds: Sequence[KindAdvice], simple: SimpleBaseline | None
 ) -> tuple[str, str]:
-    has_losses = any(one.loss is not None for one in kinds) or (simple is not None and simple.loss is not None)
-    start = format_limits(limits, unit, has_losses=has_losses)
     best = next((one for one in kinds if one.verdict == "best"), None)
     if best is None and simple is None:
         return "nothing", f"{start}, every kind and every baseline exceeds these limits."

@@ -1,13 +1,13 @@
 """IDK classifier cascades: order classifiers for the least expected duration within a deadline.
 
-A classifier either answers or returns IDK ("I don't know"); the next one is then called. ``solve`` orders given
-classifiers; ``kind`` fits a plan to a trace.
+A classifier either answers or returns IDK ("I don't know"). After an IDK, the next classifier is called. ``solve``
+orders given classifiers; ``kind`` fits a plan to a trace.
 
 ======================  ======================  ====================================================================
 module                  algorithms              scope
 ======================  ======================  ====================================================================
-``ratio_order``         ratio-order, -frontier  independent classifiers: Algorithms 1 and 4
-``power_order``         power-order, -frontier  fully dependent classifiers: Algorithms 2 and 5
+``order_independent``         ratio-order, -frontier  independent classifiers: Algorithms 1 and 4
+``order_dependent``         power-order, -frontier  fully dependent classifiers: Algorithms 2 and 5
 ``groups.states``       group-states            independent groups of dependent classifiers: results of Algorithm 3
 ``groups.labels``       group-states, -beam     the same with deadlines, or with too many states to enumerate
 ``groups.lower_bound``                          lower bound of group-beam

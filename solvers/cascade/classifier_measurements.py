@@ -10,8 +10,8 @@ from models import Trace
 from models.arrays import Int64s
 from models.cascade import CascadeOptions, Classifier
 from parsimony.runs.steps import REJECT
+from solvers.cascade.deadline_thresholds import find_threshold, measure_execution_times
 from solvers.cascade.replay import ReplayRows
-from solvers.cascade.thresholds import find_threshold, mean_and_worst_time
 from solvers.item_splits import effective_rows
 
 
@@ -22,7 +22,7 @@ class MeasuredClassifiers:
     Attributes:
         columns: index of each usable classifier in the trace.
         thresholds: accept thresholds; NaN if every answer is accepted.
-        bounds: highest lower bound of the precision of each classifier at any threshold.
+        bounds: for each classifier, the highest lower bound of its precision over all thresholds.
         left_out: excluded classifiers, with reasons.
     """
 
@@ -40,7 +40,7 @@ class MeasuredClassifiers:
 def measure_classifiers(
     dataset: Trace, options: CascadeOptions, build: Int64s, report: Callable[[int, str], None]
 ) -> MeasuredClassifiers:
-    """Measure which classifiers are usable, and their precision and times, on the build half."""
+    """Measure precision and times of each classifier on the build half, and exclude unusable ones."""
     last = _choose_deterministic(dataset, options, build)
     columns, classifiers, thresholds, bounds = [], [], [], []
     left_out: list[dict[str, Any]] = []
@@ -90,13 +90,13 @@ def _choose_deterministic(dataset: Trace, options: CascadeOptions, build: Int64s
 
 
 def _describe_classifier(dataset: Trace, options: CascadeOptions, build: Int64s, j: int, share: float) -> Classifier:
-    mean, worst = mean_and_worst_time(dataset.costs[build, j], options.worst_case_quantile)
+    mean, worst = measure_execution_times(dataset.costs[build, j], options.worst_case_quantile)
     spec = dataset.spec.classifiers[j]
     return Classifier(
         name=spec.name, execution_time=mean, success_probability=share, group=spec.group, worst_case_time=worst
     )
 
 
-def take_replay_rows(dataset: Trace, measured: MeasuredClassifiers, rows: Int64s) -> ReplayRows:
+def select_replay_rows(dataset: Trace, measured: MeasuredClassifiers, rows: Int64s) -> ReplayRows:
     """Return rows of the trace with the columns of usable classifiers only."""
     return ReplayRows.from_trace(dataset, rows, measured.columns, measured.thresholds)

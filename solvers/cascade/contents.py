@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from models import InvalidRequest
 from models.arrays import Amounts, Int32s, Int64s, Probabilities, Thresholds
 from models.cascade import Algorithm
-from solvers.base import refuse_out_of_range
+from solvers.base import check_array_ranges
 from solvers.cascade.frontier.contents import FrontierContents
 
 MAX_CALLS = 500
@@ -20,8 +20,8 @@ MAX_CALLS = 500
 class CascadeContents(FrontierContents):
     """The best cascade for every deadline, as k steps, and the frontier for budgets and accuracies.
 
-    A step applies to deadlines from its maximum duration up to the next step's. There are n classifiers, and r calls in
-    all steps.
+    A step applies to deadlines from its own maximum duration up to that of the next step. n is the number of
+    classifiers. r is the number of calls in all steps.
     """
 
     names: tuple[str, ...]
@@ -69,7 +69,7 @@ class CascadeContents(FrontierContents):
         """Raise InvalidRequest for inconsistent arrays, because plans may come from untrusted bytes."""
         if any(array.ndim != 1 for array in self._arrays()):
             raise InvalidRequest("not a valid cascade plan: arrays must have one dimension")
-        refuse_out_of_range(self)
+        check_array_ranges(self)
         n, k, calls = len(self.names), len(self.maximum_durations), len(self.members)
         ends = self.offsets
         invariants = {

@@ -21,7 +21,7 @@ ExpectedCalls = tuple[float, tuple[int, ...]]
 
 @dataclass(slots=True)
 class Continuations:
-    """States of a plan: reaching probabilities, and next calls of its cascades."""
+    """States of a plan, with their reaching probabilities and possible next calls."""
 
     reaching: dict[CalledSet, float] = field(default_factory=dict)
     following: dict[CalledSet, set[int]] = field(default_factory=dict)
@@ -59,8 +59,8 @@ class Continuations:
     def find_best(self, called: CalledSet, remaining_time: float) -> tuple[int, ...] | None:
         """Return the calls of least expected duration within the remaining time.
 
-        The last call is the deterministic classifier. From an unknown state it is the only call. None if even the
-        deterministic classifier exceeds the remaining time in the worst case.
+        The last call is the deterministic classifier; in an unknown state it is the only call. Returns None if the
+        worst-case time of the deterministic classifier exceeds the remaining time.
 
         Complexity: O(e) for e transitions between states.
         """
@@ -72,7 +72,10 @@ class Continuations:
     def _solve_state(
         self, state: CalledSet, remaining_time: float, solved: dict[CalledSet, ExpectedCalls]
     ) -> ExpectedCalls:
-        """Return expected duration from a state, times its reaching probability, and the calls; or inf."""
+        """Return the expected duration from a state, times its reaching probability, and the calls.
+
+        The duration is inf if no calls fit in the remaining time.
+        """
         if state in solved:
             return solved[state]
         best: ExpectedCalls = (inf, ())

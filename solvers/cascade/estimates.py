@@ -1,4 +1,4 @@
-"""Expected accuracy, cost, and time of a cascade, which feedback is compared with."""
+"""Expected accuracy, cost, and time of a cascade, with which feedback is compared."""
 
 from models.cascade import CascadeQuery, CascadeRunDecision
 from models.feedback import Expectations
@@ -11,7 +11,7 @@ def estimate_outcomes(
     """Return the expected accuracy and cost or time.
 
     For a mixture of two cascades, the estimates are means over all items. Without holdout results, the only estimate is
-    the duration that the solver computed. If classifiers are skipped, nothing is estimated.
+    the duration that the solver computed. If classifiers are skipped, there are no estimates.
 
     Args:
         held_out: number of holdout rows that measured the cascades for deadlines; 0 if unknown.

@@ -10,18 +10,18 @@ from parsimony.runs.steps import REJECT
 from solvers.base import round_up
 from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.plan import CascadePlan
-from solvers.evaluation import CompleteItems, Evaluated, label_from_cell, shared_fields
+from solvers.evaluation import CompleteItems, EvaluationOutcomes, copy_shared_fields, label_from_cell
 from solvers.kind import OperatingPoint
 
 
-def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> Evaluated:
+def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> EvaluationOutcomes:
     """Replay every item through the cascade that is decided for it.
 
-    The cost of a call is the item's cost if it is given, else the mean execution time.
+    A call costs what the item declares, else the classifier's mean execution time.
 
     Complexity: O(k) for k calls of an item.
     """
-    query = CascadeQuery(**shared_fields(limits, CascadeLimits))
+    query = CascadeQuery(**copy_shared_fields(limits, CascadeLimits))
     labels, costs, paths, answering = list[str | None](), list[float](), list[tuple[str, ...]](), list[str]()
     for at, item in enumerate(items.ids):
         steps = plan.decide(query.model_copy(update={"item": item})).steps
@@ -35,7 +35,7 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
         paths.append(tuple(step.classifier for step in called))
         costs.append(sum(_call_cost(step, items, at) for step in called))
     confidences = [items.read_cell_number(at, f"{name}.confidence") for at, name in enumerate(answering)]
-    return Evaluated(
+    return EvaluationOutcomes(
         labels=tuple(labels),
         costs=np.array(costs),
         paths=tuple(paths),
@@ -48,7 +48,8 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
 def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[Sequence[CascadeStep], str]:
     """Return the steps up to the accepted answer, and the answering classifier.
 
-    A null label is skipped. If the last classifier has none, the most confident earlier answer is taken, as in a run.
+    A classifier without a label is skipped. If the last classifier has no label, the most confident earlier answer is
+    used, as in a run.
     """
     values, last = items.values[at], steps[-1]
     earlier: list[tuple[float, str]] = []
@@ -75,7 +76,10 @@ def _call_cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
 
 
 def list_operating_points(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
-    """Return the frontier's points within a deadline; a plan without a frontier has the cascade of each deadline."""
+    """Return the points of the frontier within a deadline.
+
+    For a plan without a frontier, return the cascade of each deadline.
+    """
     if not len(plan.point_maxima):
         return [_deadline_point(plan, deadline) for deadline in plan.maximum_durations.tolist()]
     deadline = {} if query.deadline is None else {"deadline": query.deadline}

@@ -1,11 +1,12 @@
 """Fit of a cascade to a trace: the frontier by cross-fitting, and the cascades for deadlines by halves.
 
-Budgets and accuracies select points of the frontier, which learns from all rows (``frontier.fit``). Deadlines alone
-select cascades by the paper's method, which learn from one half of the rows and are replayed on the other half.
+Budgets and accuracies select points of the frontier, which is fitted to all rows (``frontier.fit``). A deadline alone
+selects a cascade by the paper's method. These cascades are fitted to one half of the rows and replayed on the other
+half.
 
 The build half, a random half of the rows, determines each IDK classifier's accept threshold (``thresholds``), its
-times, and the share of rows it answers. The algorithm for the chosen ``dependence`` between classifiers then finds the
-best cascade for every deadline.
+times, and the share of rows it answers. Then the algorithm for the chosen ``dependence`` finds the best cascade for
+every deadline.
 """
 
 from dataclasses import replace
@@ -15,28 +16,28 @@ import numpy as np
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Int64s
 from models.cascade import Algorithm, CascadeOptions
-from solvers.base import BuildContext, Fitted, refuse_few_items, row_counts
-from solvers.cascade.classifier_measurements import MeasuredClassifiers, measure_classifiers, take_replay_rows
+from solvers.base import BuildContext, FitResult, count_split_rows, require_min_items
+from solvers.cascade.classifier_measurements import MeasuredClassifiers, measure_classifiers, select_replay_rows
+from solvers.cascade.dependent_classifiers import build_dependent_frontier
 from solvers.cascade.frontier.fit import fit_frontier
 from solvers.cascade.groups.search import solve_group_frontier
+from solvers.cascade.independent_classifiers import build_independent_frontier
 from solvers.cascade.plan import CascadePlan
-from solvers.cascade.power_order import power_frontier
 from solvers.cascade.problem import CascadeFront, CascadeProblem, build_step_function
-from solvers.cascade.ratio_order import ratio_frontier
 from solvers.cascade.replay import ReplayRows
 from solvers.cascade.solve import discard_reason
 from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_unclassified, solve_set_states
 from solvers.cascade.summary import (
     add_holdout_results,
-    describe_deadlines,
-    list_notes,
+    describe_overruns,
+    list_warnings,
     measure_cascade_savings,
     replay_baselines,
     replay_deadline,
     summarize,
 )
 from solvers.chat_rules import check_tool_rule
-from solvers.item_splits import ItemRows, fold_rows, split_rows
+from solvers.item_splits import GroupedRows, assign_group_folds, split_rows
 
 FOLDS = 5
 """Cross-fitting folds of the frontier."""
@@ -44,13 +45,13 @@ MIN_ROWS = 20
 """Minimum number of rows: ten for each half."""
 
 
-def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: BuildContext) -> Fitted[CascadePlan]:
+def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: BuildContext) -> FitResult[CascadePlan]:
     """Fit the best cascade for every deadline to a trace.
 
     Classifiers without confidence, or whose precision never reaches the target, are excluded. The deterministic
-    classifier is the one in the options, else the most accurate on the build half; ties go to the cheaper, then by
-    name. An IDK classifier that answers all N build rows has the success probability N / (N + 1), so that it is not
-    treated as deterministic; ``joint`` uses the counts instead.
+    classifier is the one in the options, else the most accurate one on the build half. Ties go to the cheaper
+    classifier, then to the first name. An IDK classifier that answers all N build rows has the success probability N /
+    (N + 1), so that it is not treated as deterministic; ``joint`` uses the counts instead.
 
     The target precision holds for each classifier on all rows above its threshold. A cascade's accuracy can be lower
     than the target, because rows that earlier classifiers leave unclassified are harder. The summary has the accuracy
@@ -58,8 +59,8 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
 
     Returns:
         The plan; its savings; and its summary: unit, rows, options, classifiers, left_out, discarded, optimality;
-            ``replays``, the cascade with predicted and measured results for each deadline and for none; ``baselines``,
-            always the deterministic and always the cheapest classifier.
+            ``replays``, the predicted and measured results for each deadline and without a deadline; ``baselines``,
+            calling only the deterministic or only the cheapest classifier.
     Raises:
         InvalidRequest: fewer than 20 rows, an unknown deterministic classifier, or more than 20 IDK classifiers in
             ``joint``.
@@ -77,7 +78,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     measured = measure_classifiers(dataset, options, build, lambda done, message: run.progress(done, total, message))
     run.progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
     plan = _build_plan(dataset, options, build, measured)
-    plan = add_holdout_results(plan, measured, take_replay_rows(dataset, measured, held_out), items[held_out])
+    plan = add_holdout_results(plan, measured, select_replay_rows(dataset, measured, held_out), items[held_out])
     step = total - 1 - len(options.deadlines)
     folds = _split_folds(items, rng)
     if options.in_time_order:
@@ -91,18 +92,18 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
         run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the holdout half")
         replays.append(replay_deadline(plan, dataset, {"build": build, "held_out": held_out}, deadline))
     summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": calibrated}
-    summary |= row_counts({"build": build, "held_out": held_out, "frontier": outcomes.rows}, items)
+    summary |= count_split_rows({"build": build, "held_out": held_out, "frontier": outcomes.rows}, items)
     summary["baselines"] = replay_baselines(dataset, measured, build, held_out)
-    summary["deadlines"] = describe_deadlines(dataset, options, build)
-    summary["notes"] = list_notes(options, replays, summary["deadlines"])
+    summary["deadlines"] = describe_overruns(dataset, options, build)
+    summary["notes"] = list_warnings(options, replays, summary["deadlines"])
     run.progress(total, total, "done")
     tuning = build if options.in_time_order else None
-    return Fitted(plan, summary, measure_cascade_savings(plan, dataset, outcomes, tuning, rng))
+    return FitResult(plan, summary, measure_cascade_savings(plan, dataset, outcomes, tuning, rng))
 
 
 def check_dataset(facts: DatasetFacts, options: CascadeOptions) -> None:
     """Raise InvalidRequest for too few rows or an unknown deterministic classifier."""
-    refuse_few_items(facts, MIN_ROWS, "a cascade")
+    require_min_items(facts, MIN_ROWS, "a cascade")
     check_tool_rule(facts, options)
     names = facts.classifiers
     if options.deterministic is not None and options.deterministic not in names:
@@ -111,15 +112,15 @@ def check_dataset(facts: DatasetFacts, options: CascadeOptions) -> None:
 
 
 def _split_in_order(items: Int64s) -> tuple[Int64s, Int64s]:
-    """Hold out the later half of the items, by their first row."""
-    grouped = ItemRows.from_codes(items)
+    """Split items by their first row: earlier half to build, later half as holdout."""
+    grouped = GroupedRows.from_codes(items)
     is_early = grouped.place < len(grouped.first) // 2
     return np.flatnonzero(is_early), np.flatnonzero(~is_early)
 
 
 def _split_folds(items: Int64s, rng: np.random.Generator) -> list[tuple[Int64s, Int64s]]:
-    """Return the rows that learn, and the rows that are measured, of each fold."""
-    fold = fold_rows(items, FOLDS, rng)
+    """Return the training rows and the measured rows of each fold."""
+    fold = assign_group_folds(items, FOLDS, rng)
     return [(np.flatnonzero(fold != part), np.flatnonzero(fold == part)) for part in range(FOLDS)]
 
 
@@ -131,7 +132,7 @@ def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured
         useful, last, "independent" if options.dependence == "joint" else options.dependence
     )
     if options.dependence == "joint":
-        problem = _with_counts(problem, measured, take_replay_rows(dataset, measured, build))
+        problem = _with_counts(problem, measured, select_replay_rows(dataset, measured, build))
     front, algorithm = _solve_all_deadlines(problem, options)
     steps = build_step_function(problem, front)
     proved = steps[-1].expected if front.lower_bound is None else min(front.lower_bound, steps[-1].expected)
@@ -169,9 +170,9 @@ def _with_counts(problem: CascadeProblem, measured: MeasuredClassifiers, rows: R
 def _solve_all_deadlines(problem: CascadeProblem, options: CascadeOptions) -> tuple[CascadeFront, Algorithm]:
     match options.dependence:
         case "independent":
-            return ratio_frontier(problem), "ratio-frontier"
+            return build_independent_frontier(problem), "ratio-frontier"
         case "dependent":
-            return power_frontier(problem), "power-frontier"
+            return build_dependent_frontier(problem), "power-frontier"
         case "grouped":
             return solve_group_frontier(problem)
         case _:

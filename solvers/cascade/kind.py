@@ -19,15 +19,15 @@ from models.feedback import Expectations
 from models.run import RunItem, RunLimits
 from parsimony.runs.cascade import run_cascade
 from parsimony.runs.steps import REJECT
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
+from solvers.base import IN_PROCESS, BuildContext, FitResult, ModelRunner, read_row_count
 from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.evaluate import evaluate, list_operating_points
 from solvers.cascade.fit import check_dataset, fit
 from solvers.cascade.plan import CascadePlan
-from solvers.cascade.settings import replay_settings
-from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
+from solvers.cascade.setting_replays import replay_settings
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes, classifier_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
-from solvers.running import run_here
+from solvers.running import run_with_local_decisions
 from solvers.savings import SettingReplay
 
 
@@ -55,7 +55,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
 
     def fit(
         self, dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: BuildContext
-    ) -> Fitted[CascadePlan]:
+    ) -> FitResult[CascadePlan]:
         """Fit the best cascade for every deadline to a trace."""
         return fit(dataset, options, rng, run)
 
@@ -63,7 +63,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         """Replay unseen rows at the points of the frontier."""
         return replay_settings(plan, dataset)
 
-    def called_names(self, plan: CascadePlan) -> tuple[str, ...]:
+    def list_called_names(self, plan: CascadePlan) -> tuple[str, ...]:
         """Return the names of the classifiers of all cascades."""
         return tuple(name for name in dict.fromkeys((*plan.names, *plan.point_names)) if name != REJECT)
 
@@ -74,15 +74,15 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         unavailable: Collection[str] = (),
         models: ModelRunner = IN_PROCESS,
     ) -> tuple[CascadeQuery, CascadeRunDecision]:
-        """Decide a cascade without its unavailable classifiers, as in a run."""
+        """Decide a cascade without unavailable classifiers, as in a run."""
         decision = plan.decide(query)
         return query, plan.skip_classifiers(decision, tuple(unavailable)) if unavailable else decision
 
-    def keepable_limits(
+    def raise_limits_to_feasible(
         self, plan: CascadePlan, limits: dict[str, Any], unavailable: Collection[str]
     ) -> dict[str, Any]:
-        """Return the limits with the budget raised to the cheapest cascade without unavailable classifiers."""
-        return {"budget": max(limits.get("budget", 0.0), plan.min_budget_without(unavailable))}
+        """Return the limits with the budget raised, if needed, to the cheapest available cascade."""
+        return {"budget": max(limits.get("budget", 0.0), plan.min_budget_excluding(unavailable))}
 
     def highest_cost(self, plan: CascadePlan, query: CascadeLimits) -> float:
         """Return the mean cost of the most expensive classifier."""
@@ -91,20 +91,20 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     def estimate_outcome(
         self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
     ) -> Expectations:
-        """Return accuracy, cost, and duration, measured on rows that the cascade was not learned from."""
+        """Return accuracy, cost, and duration on rows that the cascade was not fitted to."""
         return estimate_outcomes(plan, query, decision, read_row_count(summary, "held_out"))
 
-    def judged_on(self, summary: Mapping[str, Any]) -> int:
+    def count_evidence_rows(self, summary: Mapping[str, Any]) -> int:
         """Return the number of rows that measured the frontier."""
         return read_row_count(summary, "frontier")
 
     def item_columns(self, plan: CascadePlan) -> Columns:
         """Return label, confidence, cost, and correctness of each classifier."""
-        return classifier_columns(self.called_names(plan))
+        return classifier_columns(self.list_called_names(plan))
 
     def evaluate(
         self, plan: CascadePlan, limits: CascadeLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
-    ) -> Evaluated:
+    ) -> EvaluationOutcomes:
         """Replay each item through the cascade that is decided for it."""
         return evaluate(plan, limits, items)
 
@@ -113,7 +113,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         return list_operating_points(plan, query)
 
     def make_run_query(self, plan: CascadePlan, item: RunItem, limits: RunLimits) -> CascadeQuery:
-        """Return the query of an item within a deadline and a budget, or for an accuracy."""
+        """Return an item's query: deadline and budget, or minimum accuracy."""
         return make_query(
             CascadeQuery,
             deadline=limits.deadline,
@@ -139,7 +139,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         )
         planned = dict(zip(plan.names, plan.execution_times.tolist(), strict=True))
         planned |= {step.classifier: step.execution_time for step in decision.steps}
-        return StartedRun(decision, run_here(steps), planned)
+        return StartedRun(decision, run_with_local_decisions(steps), planned)
 
     def mean_costs(self, plan: CascadePlan) -> Mapping[str, float]:
         """Return the mean cost of each classifier."""

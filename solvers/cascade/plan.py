@@ -19,7 +19,7 @@ from models.cascade import (
     Discarded,
 )
 from models.errors import Infeasible
-from solvers.base import format_number, prepare_plan, refuse_unknown_names, round_up
+from solvers.base import check_excluded_names, format_number, prepare_plan, round_up
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.point_selection import PointMixture, PointSelector
@@ -76,7 +76,7 @@ class CascadePlan(CascadeContents):
         Complexity: O(log k) for k steps or points; O(k) with an accuracy or excluded classifiers.
         """
         if query.excluded:
-            refuse_unknown_names(query.excluded, tuple(dict.fromkeys((*self.names, *self.point_names))))
+            check_excluded_names(query.excluded, tuple(dict.fromkeys((*self.names, *self.point_names))))
         chosen = self.select_points(query)
         if chosen is not None:
             return self._to_decision(chosen, query)
@@ -89,9 +89,9 @@ class CascadePlan(CascadeContents):
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline)
 
     def skip_classifiers(self, decision: CascadeRunDecision, left_out: Sequence[str]) -> CascadeRunDecision:
-        """Remove classifiers from a decided cascade; the last one always stays.
+        """Remove classifiers from a decided cascade, except for its last one.
 
-        Probabilities of reaching later steps become upper bounds.
+        Afterward, probabilities of reaching later steps are upper bounds.
         """
         skipped = tuple(step.classifier for step in decision.steps[:-1] if step.classifier in left_out)
         if not skipped:
@@ -133,16 +133,16 @@ class CascadePlan(CascadeContents):
         return list(able)
 
     def select_points(self, query: CascadeQuery) -> PointMixture | None:
-        """Return the operating points for a query; None if a step of the step function decides.
+        """Return the operating points for a query; None if the step function decides.
 
-        Points decide if the query has a budget or an accuracy, or if its deadline is below that of every step.
+        Points decide if the query has a budget or an accuracy, or if no step is within its deadline.
         """
         if query.mean_budget is None and query.min_accuracy is None and not self._needs_frontier(query):
             return None
         return (self._selector_without(query.excluded) if query.excluded else self._selector).choose(query)
 
     def _needs_frontier(self, query: CascadeQuery) -> bool:
-        """Return whether no step is within the deadline without excluded classifiers, but a point is."""
+        """Return whether a point is within the deadline, but no step without excluded classifiers is."""
         deadline = query.deadline
         if deadline is None or (not query.excluded and self._maxima[0] <= deadline):
             return False
@@ -159,7 +159,7 @@ class CascadePlan(CascadeContents):
             raise Infeasible(f"every cascade calls an excluded classifier: {', '.join(left_out)}")
         return PointSelector(self, among)
 
-    def min_budget_without(self, left_out: Collection[str]) -> float:
+    def min_budget_excluding(self, left_out: Collection[str]) -> float:
         """Return the least feasible ``budget`` without some classifiers.
 
         Raises:
@@ -168,19 +168,20 @@ class CascadePlan(CascadeContents):
         return self._selector_without(tuple(left_out)).list_min_budgets(None)[0][0]
 
     def list_points_within(self, deadline: float | None) -> list[tuple[float, int]]:
-        """Return the operating points that a budget can select within a deadline, as (least budget that selects it,
-        index of the point).
+        """Return the operating points that a budget can select within a deadline.
+
+        Each entry is (least budget that selects the point, index of the point).
 
         Raises:
-            Infeasible: no point keeps the deadline.
+            Infeasible: no point is within the deadline.
         """
         return self._selector.list_min_budgets(deadline)
 
     def list_reachable_points(self) -> list[tuple[dict[str, float], int]]:
         """Return operating points, as (limits that select the point, index of the point).
 
-        A budget selects the points on the cost-accuracy hull of all points. A budget and a deadline select the points
-        on the hull of those that keep the deadline; as deadlines, the maximum durations of points are used.
+        These are the points on the cost-accuracy hull of all points, which a budget selects. For each maximum duration
+        as a deadline, they also include the points on the hull of the points within it.
         """
         if not len(self.point_maxima):
             return []
@@ -217,7 +218,7 @@ class CascadePlan(CascadeContents):
         return answer
 
     def _point_answer(self, i: int) -> dict[str, Any]:
-        """Return the decision of a point, without the query's limits."""
+        """Return the decision of a point, ignoring the query's limits."""
         calls = self.call_slice(i)
         reached = zip(
             *(each[calls].tolist() for each in (self.point_members, self.point_thresholds, self.point_reaching)),
@@ -267,7 +268,7 @@ class CascadePlan(CascadeContents):
             called: classifiers that have been called.
             remaining_time: in the plan's unit.
         Returns:
-            The steps; None if not even the deterministic classifier fits in the worst case.
+            The steps; None if the deterministic classifier may exceed the remaining time.
         """
         continuations = self.continuations
         state = frozenset(self.names.index(name) for name in called)
@@ -299,7 +300,7 @@ class CascadePlan(CascadeContents):
         return tuple(self.names[k] for k in self.members[self.offsets[step] : self.offsets[step + 1]])
 
     def _step_answer(self, step: int) -> dict[str, Any]:
-        """Return the decision of a step, without the query's deadline."""
+        """Return the decision of a step, ignoring the query's deadline."""
         expected = float(self.expected_durations[step])
         calls = range(int(self.offsets[step]), int(self.offsets[step + 1]))
         return {

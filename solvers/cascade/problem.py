@@ -87,10 +87,9 @@ class CascadeProblem:
         return (*(self.idk[k].name for k in solution.members), self.last.name)
 
     def reaching_probabilities(self, members: Sequence[int]) -> list[float]:
-        """Return the probability of reaching each classifier and, at the end, the deterministic one.
+        """Return the probability of reaching each classifier, the deterministic one last.
 
-        By Equation 10, before each call. Lemma 1 is the special case of groups with one member, Equation 6 that of a
-        single group.
+        Source: Equation 10. With one member per group it equals Lemma 1; with a single group, Equation 6.
         """
         if self.counts is not None:
             return _counted_shares(self.counts, members)
@@ -117,7 +116,10 @@ class CascadeProblem:
         return CascadeSolution(chosen, expected, maximum)
 
     def remove_redundant(self, solution: CascadeSolution) -> CascadeSolution:
-        """Remove members whose removal does not make the cascade worse; O(n^3) for n members, usually O(n^2)."""
+        """Remove members if the cascade without them is not worse.
+
+        Complexity: O(n^3) for n members, usually O(n^2).
+        """
         for i in range(len(solution.members)):
             shorter = self.evaluate(solution.members[:i] + solution.members[i + 1 :])
             if shorter.expected <= solution.expected * (1 + TIE_TOLERANCE):
@@ -168,7 +170,10 @@ def find_best_within(problem: CascadeProblem, front: CascadeFront, deadline: flo
 
 
 def build_step_function(problem: CascadeProblem, front: CascadeFront) -> list[CascadeSolution]:
-    """Return the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
+    """Return the best cascade for every deadline.
+
+    Maximum durations strictly rise, and expected durations strictly fall.
+    """
     solutions = sorted(
         {problem.evaluate(members) for members in front.cascades},
         key=lambda s: (s.maximum, s.expected, len(s.members), problem.classifier_names(s)),

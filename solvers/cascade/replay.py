@@ -43,7 +43,7 @@ def replay_cascade(rows: ReplayRows, cascade: Sequence[int], names: Sequence[str
         answers.
     Complexity: O(N) per classifier.
     """
-    duration, right, answered = walk_rows(rows, cascade)
+    duration, right, answered = simulate_rows(rows, cascade)
     return {
         "mean_duration": float(duration.mean()),
         "maximum_duration": float(duration.max()),
@@ -52,7 +52,7 @@ def replay_cascade(rows: ReplayRows, cascade: Sequence[int], names: Sequence[str
     }
 
 
-def walk_rows(rows: ReplayRows, cascade: Sequence[int]) -> tuple[Floats, Floats, list[float]]:
+def simulate_rows(rows: ReplayRows, cascade: Sequence[int]) -> tuple[Floats, Floats, list[float]]:
     """Return durations, (N,), answer quality, (N,), and the share of rows that each classifier answers."""
     n = len(rows.quality)
     duration, right = np.zeros(n), np.zeros(n)

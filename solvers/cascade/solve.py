@@ -8,10 +8,10 @@ from models import Fault, InvalidRequest
 from models.cascade import Algorithm, CascadeDecision, Classifier, Discarded, SolveDependence
 from models.errors import Infeasible
 from solvers.base import format_number
+from solvers.cascade.dependent_classifiers import build_dependent_frontier, order_dependent
 from solvers.cascade.groups.search import solve_groups
-from solvers.cascade.power_order import power_frontier, power_order
+from solvers.cascade.independent_classifiers import build_independent_frontier, order_independent
 from solvers.cascade.problem import TIE_TOLERANCE, CascadeFront, CascadeProblem, CascadeSolution, find_best_within
-from solvers.cascade.ratio_order import ratio_frontier, ratio_order
 
 _GROUPS: tuple[Algorithm, ...] = ("group-states", "group-beam")
 _APPLICABLE: dict[tuple[SolveDependence, bool], tuple[Algorithm, ...]] = {
@@ -52,9 +52,10 @@ def solve(
 
     Expected durations sum ``execution_time``; the deadline limits the sum of ``worst_case_time``. Sums are exactly
     rounded. Dominated classifiers are discarded: deterministic ones that are slower in both times, and IDK classifiers
-    that are not faster than the last classifier or do not fit before it. Among cascades of equal expected duration, the
-    smallest maximum wins. The result does not depend on the order of the input. Algorithms: 1 and 4 for independent, 2
-    and 5 for dependent, 3 for grouped classifiers, without a grid of deadlines.
+    that are not faster than the last classifier or do not fit before it. Of cascades with equal expected duration, the
+    one with the smallest maximum is returned. The result does not depend on the order of the input. Independent
+    classifiers use Algorithms 1 and 4, dependent ones 2 and 5, and grouped ones 3. None of them uses a grid of
+    deadlines.
 
     Args:
         classifiers: with times in the unit of the deadline; at least one has success probability 1.
@@ -64,7 +65,7 @@ def solve(
     Raises:
         InvalidRequest: a field is invalid.
         Infeasible: no deterministic classifier is within the deadline.
-    Complexity: see ``ratio_order``, ``power_order``, and ``groups``.
+    Complexity: see ``order_independent``, ``order_dependent``, and ``groups``.
 
     >>> k1 = Classifier(name="K1", execution_time=5, success_probability=0.6)
     >>> k3 = Classifier(name="K3", execution_time=10, success_probability=1)
@@ -106,7 +107,7 @@ def discard_reason(classifier: Classifier, last: Classifier, deadline: float | N
 
 
 def _select_deterministic(classifiers: Sequence[Classifier], deadline: float | None) -> list[Classifier]:
-    """Check the input, and return deterministic classifiers within the deadline that are not dominated."""
+    """Check the input, and return the non-dominated deterministic classifiers within the deadline."""
     seen: set[str] = set()
     for i, classifier in enumerate(classifiers):
         if classifier.name in seen:
@@ -163,13 +164,13 @@ def _run_algorithm(
 ) -> tuple[CascadeFront, Algorithm]:
     match algorithm:
         case "ratio-order":
-            return ratio_order(problem), algorithm
+            return order_independent(problem), algorithm
         case "ratio-frontier":
-            return ratio_frontier(problem, deadline), algorithm
+            return build_independent_frontier(problem, deadline), algorithm
         case "power-order":
-            return power_order(problem), algorithm
+            return order_dependent(problem), algorithm
         case "power-frontier":
-            return power_frontier(problem, deadline), algorithm
+            return build_dependent_frontier(problem, deadline), algorithm
         case _:
             return solve_groups(problem, deadline, requested)
 

@@ -5,9 +5,9 @@ are binned by the set of classifiers that return IDK, and the bins are summed ov
 
     V(∅) = 0,    V(S) = min over k in S of V(S without k) + C_k · left(S without k) / N
 
-is the least expected duration of calling exactly S, and V(S) + C_n · left(S) / N is that of the complete cascade. The
-set determines the worst-case time, so one pass solves all deadlines. Lemma 1 and Definition 2 of the paper are special
-cases of left(S).
+is the least expected duration of calling exactly S. The complete cascade takes V(S) + C_n · left(S) / N. The worst-case
+time depends only on the set, so one pass solves all deadlines. Lemma 1 and Definition 2 of the paper are special cases
+of left(S).
 
 Complexity: O(N n + n 2^n) time; about 70 bytes per set, 67 MiB for n = 20, the maximum.
 """
@@ -48,10 +48,10 @@ def count_unclassified(answers: Bools) -> Int64s:
 
 
 def solve_set_states(problem: CascadeProblem) -> CascadeFront:
-    """Order classifiers for every deadline, exactly, by the counts of the problem."""
+    """Find the optimal order for every deadline, exactly, from the items that each set leaves unclassified."""
     n, counts = len(problem.idk), problem.counts
     if counts is None or len(counts) != 1 << n:
-        raise ValueError("set-states needs the problem's counts of all sets")
+        raise ValueError("set-states requires the number of unclassified items of every set of classifiers")
     reached = counts / counts[0]
     value, last = _solve_values(n, reached, problem.times)
     maximum = np.full(1, problem.last.worst_case)
@@ -61,7 +61,7 @@ def solve_set_states(problem: CascadeProblem) -> CascadeFront:
 
 
 def _yield_cascades(sets: Int64s, last: Int8s) -> Iterator[tuple[int, ...]]:
-    """Yield cascades from the least expected duration to the least maximum, each in calling order."""
+    """Yield cascades, each in calling order, from the least expected duration to the least maximum."""
     for chosen in reversed(sets.tolist()):
         members, rest = [], chosen
         while rest:

@@ -16,11 +16,11 @@ from solvers.base import round_up
 from solvers.cascade.classifier_measurements import MeasuredClassifiers
 from solvers.cascade.frontier.cross_fit import PointOutcomes
 from solvers.cascade.plan import CascadePlan
-from solvers.cascade.replay import ReplayRows, replay_cascade, walk_rows
-from solvers.item_splits import ItemRows
+from solvers.cascade.replay import ReplayRows, replay_cascade, simulate_rows
+from solvers.item_splits import GroupedRows
 from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
-from solvers.statistics import runs_score, standard_error_of_mean
-from solvers.trace_baselines import most_accurate_baseline, replay_trace_baselines
+from solvers.statistics import compute_runs_test_score, standard_error_of_mean
+from solvers.trace_baselines import find_current_baseline, replay_trace_baselines
 
 DEPENDENCE_SCORE = 4.0
 """Minimum number of standard deviations by which runs are fewer than in random order, for a warning."""
@@ -58,7 +58,7 @@ def summarize(
 def replay_deadline(
     plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadline: float | None
 ) -> dict[str, Any]:
-    """Return the predicted results for a deadline, and the measured results on both halves of the rows."""
+    """Return predicted results for a deadline, and results measured on both halves of the rows."""
     try:
         decision = plan.decide(CascadeQuery(deadline=deadline))
     except Infeasible as error:
@@ -88,9 +88,10 @@ def replay_deadline(
     }
 
 
-def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -> dict[str, Any]:
-    """Return the expected rate of calls above their worst-case time, and classifiers whose times depend on the order of
-    rows.
+def describe_overruns(dataset: Trace, options: CascadeOptions, build: Int64s) -> dict[str, Any]:
+    """Return the expected rate of calls above their worst-case time, and order-dependent classifiers.
+
+    A classifier is order-dependent if its times depend on the order of rows.
 
     The worst-case time is an order statistic of n rows: the next of n + 1 exchangeable times exceeds the k-th with
     probability 1 - k / (n + 1). Bursts violate exchangeability; a runs test on the first row of each item detects them.
@@ -98,8 +99,8 @@ def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -
     n = len(build)
     rank = int(np.ceil(options.worst_case_quantile * (n - 1))) + 1
     names = [classifier.name for classifier in dataset.spec.classifiers]
-    first = ItemRows.from_codes(dataset.item_codes).first  # rows of one item are similar without a burst
-    scores = {name: runs_score(dataset.costs[first, j]) for j, name in enumerate(names)}
+    first = GroupedRows.from_codes(dataset.item_codes).first  # rows of one item are similar without a burst
+    scores = {name: compute_runs_test_score(dataset.costs[first, j]) for j, name in enumerate(names)}
     return {
         "rows": n,
         "exceedance_per_call": 1 - rank / (n + 1),
@@ -116,7 +117,7 @@ def add_holdout_results(
         items: (n,), equal for rows of one item.
     """
     calls = [plan.members[start:end].tolist() for start, end in pairwise(plan.offsets.tolist())]
-    walks = [walk_rows(rows, [measured.index_of(plan.names[k]) for k in own]) for own in calls]
+    walks = [simulate_rows(rows, [measured.index_of(plan.names[k]) for k in own]) for own in calls]
     return replace(
         plan,
         accuracies=np.array([float(right.mean()) for _, right, _ in walks]),
@@ -141,7 +142,7 @@ def replay_baselines(
     ]
 
 
-def list_notes(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: dict[str, Any]) -> list[str]:
+def list_warnings(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: dict[str, Any]) -> list[str]:
     """Return warnings for readers of the summary."""
     held_out = replays[0]["held_out"]
     notes = []
@@ -168,7 +169,9 @@ def list_notes(options: CascadeOptions, replays: list[dict[str, Any]], deadlines
 def measure_cascade_savings(
     plan: CascadePlan, dataset: Trace, outcomes: PointOutcomes, tuning: Int64s | None, rng: np.random.Generator
 ) -> Savings:
-    """Select a point and the baselines on one half of the measured rows, and measure savings on the other half.
+    """Measure savings on one half of the measured rows.
+
+    The other half selects the operating point and the baselines.
 
     Args:
         outcomes: cross-fitted outcomes of the points.
@@ -184,10 +187,11 @@ def measure_cascade_savings(
     }
     parts = split_in_halves(dataset.item_codes[rows], rng)
     tuned_on = rows[parts[0]] if tuning is None else tuning
+    baselines = replay_trace_baselines(dataset, tuned_on)
     alternatives = BaselineReplays.from_replays(
-        replay_trace_baselines(dataset, tuned_on),
+        baselines,
         dataset.item_codes,
-        most_accurate_baseline(dataset, tuned_on),
+        find_current_baseline(baselines, dataset, tuned_on),
         dataset.spec.unit,
         dataset.loss_scale,
     )

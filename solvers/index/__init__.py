@@ -24,7 +24,7 @@ module                  purpose
 
 from solvers.index.candidates import choose_candidates
 from solvers.index.crossings import build_index
-from solvers.index.curves import draw_curves
+from solvers.index.curves import sample_cost_curves
 from solvers.index.fit import fit
 from solvers.index.kind import IndexKind
 from solvers.index.lattice import ExpandedSets, expand_lattice
@@ -37,8 +37,8 @@ __all__ = [
     "IndexPlan",
     "build_index",
     "choose_candidates",
-    "draw_curves",
     "expand_lattice",
     "fit",
     "kind",
+    "sample_cost_curves",
 ]

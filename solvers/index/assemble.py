@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s
-from models.index import IndexOptions, sizes_of
+from models.index import IndexOptions, size_to_tuple
 from solvers.cell_encoding import CellEncoding
 from solvers.index.candidates import choose_candidates, rank_by_preference
 from solvers.index.costs import SetCosts
@@ -82,10 +82,10 @@ class TrainedModels:
     by_mask: dict[int, bytes]
 
 
-def choose_lambdas(given: Sequence[float] | None, feature_costs: Floats) -> Floats:
+def choose_cost_weights(given: Sequence[float] | None, feature_costs: Floats) -> Floats:
     """Return the weights of cost: 0, the given or default weights, and infinity.
 
-    >>> choose_lambdas([2.0, 0.5], np.array([1.0])).tolist()
+    >>> choose_cost_weights([2.0, 0.5], np.array([1.0])).tolist()
     [0.0, 0.5, 2.0, inf]
     """
     whole = float(feature_costs.sum())
@@ -94,7 +94,7 @@ def choose_lambdas(given: Sequence[float] | None, feature_costs: Floats) -> Floa
     return np.array([0.0, *sorted({weight for weight in given if weight > 0}), inf])
 
 
-def index_sets(
+def build_set_index(
     expanded: ExpandedSets,
     costs: SetCosts,
     names: Sequence[str],
@@ -135,7 +135,7 @@ def index_sets(
     return places, build_index(curves[places], expanded.accuracies[places], costs.largest)
 
 
-def index_regions(
+def build_region_index(
     expanded: ExpandedSets,
     costs: SetCosts,
     names: Sequence[str],
@@ -169,7 +169,7 @@ def index_regions(
         build_index(curves[places[order]], own[places[order]], costs.largest)
         for order, own in zip(orders, levels, strict=True)
     ]
-    return places, join_indexes(indexes, orders, regions.edges)
+    return places, join_region_indexes(indexes, orders, regions.edges)
 
 
 def _region_ranges(regions: SizeRegions) -> list[tuple[float, float, float]]:
@@ -193,7 +193,7 @@ def _near_the_best(curves: Floats, costs: SetCosts, levels: Floats, extents: Seq
     return np.unique(np.concatenate(near))
 
 
-def join_indexes(indexes: Sequence[SkylineIndex], orders: Sequence[Int64s], edges: Floats) -> SkylineIndex:
+def join_region_indexes(indexes: Sequence[SkylineIndex], orders: Sequence[Int64s], edges: Floats) -> SkylineIndex:
     """Join the indexes of the regions; each is valid from its edge to the next edge.
 
     Args:
@@ -273,7 +273,7 @@ def assemble_plan(
         class_shares=names.class_shares,
         loss_matrix=names.loss_matrix,
         largest_size=options.max_size,
-        fixed_size=sizes_of(options.fixed_size),
+        fixed_size=size_to_tuple(options.fixed_size),
         fixed_budget=options.fixed_budget,
         rows=names.rows,
         **reaching,

@@ -16,11 +16,11 @@ class IndexSize:
     entries: int
 
 
-def measure_size(index: SkylineIndex) -> IndexSize:
+def measure_index_size(index: SkylineIndex) -> IndexSize:
     """Return the size of Poly-Dom's index, which stores skylines only where they change.
 
     >>> import numpy as np
-    >>> measure_size(SkylineIndex(np.array([1.0]), np.array([0, 2]), np.array([0, 1], dtype=np.int32), 7, 19))
+    >>> measure_index_size(SkylineIndex(np.array([1.0]), np.array([0, 2]), np.array([0, 1], dtype=np.int32), 7, 19))
     IndexSize(points=1, entries=2)
     """
     return IndexSize(len(index.sizes), len(index.members))

@@ -1,10 +1,12 @@
-"""Candidate sets: every other expanded set is alpha-dominated by one of them (Algorithm 1, Definition 3.1).
+"""Choice of the feature sets to keep, the candidates (Algorithm 1, Definition 3.1).
 
-A kept set t may replace a set s if t costs no more at any size and (1 + alpha) · A(t) ≥ D(s). The demand D(s) is the
-largest accuracy of any set that s replaces (``lattice``). When t replaces s, the demand of t becomes at least D(s). So
-for every feature set, trained or not, a candidate exists that costs no more and is as accurate within a single factor 1
-+ alpha, even after a chain of replacements. Properties 3.6 and 3.7 can be read as comparing with A(s) instead; then
-each replacement of a chain would lose a factor.
+A is the accuracy of a set. The demand D of a set is the largest accuracy of the sets that it replaces (``lattice``). A
+candidate t may replace a set s if t costs no more at any size and (1 + alpha) · A(t) ≥ D(s). Then D(t) becomes at least
+D(s).
+
+So for every feature set, trained or not, a candidate exists that costs no more and is as accurate within a single
+factor 1 + alpha, even after a chain of replacements. Properties 3.6 and 3.7 could also be read with A(s) in place of
+D(s). Then each replacement of a chain would add a factor.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ import numpy as np
 
 from models.arrays import Floats, Int64s
 from solvers.index.costs import list_members
-from solvers.index.dominance import is_never_above, is_never_above_by_terms
+from solvers.index.dominance import is_at_most_everywhere, is_at_most_termwise
 from solvers.index.lattice import ExpandedSets
 
 
@@ -51,9 +53,9 @@ def choose_candidates(
         places = np.array(kept, dtype=np.int64)
         able = places[(reaches[places] >= demands[s]) & (own[places] >= expanded.accuracies[s])]
         if powers.shape[1] > 1:
-            cheaper = able[is_never_above_by_terms(curves[able], curves[s], powers)]
+            cheaper = able[is_at_most_termwise(curves[able], curves[s], powers)]
         else:
-            cheaper = able[is_never_above(curves[able], curves[s], largest)]
+            cheaper = able[is_at_most_everywhere(curves[able], curves[s], largest)]
         if len(cheaper):
             best = int(cheaper[np.argmin(rank[cheaper])])
             demands[best] = max(demands[best], demands[s])

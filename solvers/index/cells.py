@@ -12,7 +12,7 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int32s
-from solvers.cell_encoding import CellEncoding, to_finite
+from solvers.cell_encoding import CellEncoding, parse_finite_number
 
 
 def list_column_owners(columns: Sequence[Sequence[str]]) -> Int32s:
@@ -83,7 +83,7 @@ def encode_items(
                 raise InvalidRequest.from_faults(Fault(at, "is required by the chosen features"))
             cell = item[column]
             try:
-                row += [to_finite(cell)] if encoding is None else encoding.encode_cell(place, cell)
+                row += [parse_finite_number(cell)] if encoding is None else encoding.encode_cell(place, cell)
             except ValueError as error:
                 faults.append(Fault(at, str(error)))
         rows.append(row)

@@ -7,7 +7,7 @@ import numpy as np
 from models import InvalidRequest
 from models.arrays import Amounts, Bools, Floats, Int32s, Int64s, Probabilities, UInt8s
 from models.losses import Losses
-from solvers.base import refuse_out_of_range
+from solvers.base import check_array_ranges
 from solvers.cell_encoding import CellEncoding
 from solvers.index.cells import list_column_owners
 from solvers.index.costs import list_members
@@ -167,7 +167,7 @@ class IndexContents:
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays violate an invariant."""
-        refuse_out_of_range(self)
+        check_array_ranges(self)
         for group in (
             _dimensions,
             _shapes,
@@ -244,7 +244,7 @@ def _are_powers(powers: Int64s) -> bool:
 
 def _cells(plan: IndexContents) -> dict[str, bool]:
     encoding = CellEncoding.from_plan(plan)
-    if not encoding.fits_columns(len(plan.features)):
+    if not encoding.is_consistent(len(plan.features)):
         return {"an encoding of each column": False}
     encodes = len(plan.cell_owners) > 0
     return {

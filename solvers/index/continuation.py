@@ -1,8 +1,8 @@
 """Any-time prediction: the best feature set after some features were computed and part of the budget was spent.
 
 The paper leaves any-time prediction to future work. Candidates are chosen by their total cost. But computed features
-have no further cost, so the best reachable set is not always a candidate. Only subsets of a set are certain to cost no
-more, whichever features are computed. So a set is dropped only if one of its subsets is as accurate
+have no further cost, so the best reachable set is not always a candidate. Whatever was computed, only a subset of a set
+is certain not to cost more. So a set is dropped only if one of its subsets is as accurate
 (``candidates.choose_any_time_sets``).
 """
 

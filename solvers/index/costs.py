@@ -10,7 +10,7 @@ import numpy as np
 from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest, Timings
 from models.arrays import Floats, Int64s
 from models.cost import CostFunction, Residuals, cost_function
-from models.index import IndexOptions, sizes_of
+from models.index import IndexOptions, size_to_tuple
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +86,7 @@ class SetCosts:
 
 
 def list_members(mask: int) -> list[int]:
-    """Return the features of a set.
+    """Return the feature indices of a set's bit mask.
 
     >>> list_members(0b1011)
     [0, 1, 3]
@@ -104,7 +104,10 @@ def evaluate_horner(curves: Floats, sizes: Floats | float) -> Floats:
 
 
 def evaluate_at_sizes(curve: Floats, powers: Int64s, sizes: Floats) -> Floats:
-    """Return the values, (n,), of one curve (t,) at sizes (n, k). One dimension uses Horner's rule."""
+    """Return the values, (n,), of one curve (t,) at sizes (n, k).
+
+    Sizes of one dimension use Horner's rule.
+    """
     if powers.shape[1] <= 1:
         at = sizes[:, 0] if powers.shape[1] else 1.0
         return evaluate_horner(np.broadcast_to(curve, (len(sizes), len(curve))), at)
@@ -116,7 +119,10 @@ MAX_TERMS = 4096
 
 
 def _refuse_too_many_terms(functions: Sequence[CostFunction]) -> None:
-    """Raise InvalidRequest if all powers up to the largest in each dimension are too many."""
+    """Raise InvalidRequest if the polynomial would have too many terms.
+
+    The terms are all combinations of powers up to the largest one in each dimension.
+    """
     powers = [function.powers for function in functions if function.dimensions > 1]
     if powers:
         terms = prod(int(top) + 1 for top in np.concatenate(powers).max(axis=0))
@@ -130,7 +136,10 @@ MAX_TERM = 1e200
 
 
 def evaluate_curves(curves: Floats, powers: Int64s, size: Sequence[float]) -> Floats:
-    """Return the values, (m,), of curves (m, t) at one size. One dimension uses Horner's rule."""
+    """Return the values, (m,), of curves (m, t) at one size.
+
+    A size of one dimension uses Horner's rule.
+    """
     if powers.shape[1] <= 1:
         return evaluate_horner(curves, size[0] if powers.shape[1] else 1.0)
     return np.asarray(curves @ _evaluate_terms(powers, np.asarray(size)))
@@ -143,7 +152,7 @@ def _evaluate_terms(powers: Int64s, sizes: Floats) -> Floats:
 
 
 def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[SetCosts, dict[str, Residuals]]:
-    """Return the features' costs by the dataset's spec, and the residuals of fitted timings.
+    """Return the features' costs as declared in the spec, and the residuals of fitted timings.
 
     With a fixed size every cost is a constant (Problem 2).
 
@@ -160,7 +169,7 @@ def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[SetCosts, 
     dimensions = _dimensions(spec, functions)
     _refuse_too_many_terms(functions)
     if options.fixed_size is not None:
-        size = check_dimensions(sizes_of(options.fixed_size), dimensions, "fixed_size")
+        size = check_dimensions(size_to_tuple(options.fixed_size), dimensions, "fixed_size")
         return SetCosts.from_functions([function.cost_at(size) for function in functions]), residuals
     if options.max_size is not None and dimensions != 1:
         fault = f"is supported only for sizes of one number; costs have sizes of {dimensions}"
@@ -180,18 +189,21 @@ def _dimensions(spec: FeaturesSpec, functions: Sequence[CostFunction]) -> int:
 
 
 def check_dimensions(size: tuple[float, ...], dimensions: int, where: str) -> tuple[float, ...]:
-    """Raise InvalidRequest unless a size has the dimensions of the costs, or these have none."""
+    """Raise InvalidRequest if a size has other dimensions than the costs.
+
+    Costs without dimensions accept any size.
+    """
     if dimensions and len(size) != dimensions:
         raise InvalidRequest.from_faults(Fault((where,), f"must have {dimensions} numbers, got {len(size)}"))
     return size
 
 
 def choose_median_size(dataset: FeatureTable, options: IndexOptions, dimensions: int) -> tuple[float, ...]:
-    """Return the size at which greedy sequences compare costs; () if costs do not depend on size."""
+    """Return the size at which greedy sequences compare costs; (), if costs do not depend on size."""
     if not dimensions:
         return ()
     if options.median_size is not None:
-        return check_dimensions(sizes_of(options.median_size), dimensions, "median_size")
+        return check_dimensions(size_to_tuple(options.median_size), dimensions, "median_size")
     if dataset.sizes.shape[1] == dimensions:
         return tuple(np.median(dataset.sizes, axis=0).tolist())
     timings = [feature.cost for feature in dataset.spec.features if isinstance(feature.cost, Timings)]

@@ -1,6 +1,6 @@
 """Index over sizes: skylines between the breakpoints where they change (Algorithm 3, Lemma 3.12, Theorem 3.13).
 
-Candidate curves are kept in order of cost while the size grows from 1. Only neighbors in this order can cross next, so
+Candidate curves are kept in order of cost while the size grows from 1. Only neighbors in this order can cross next. So
 a priority queue holds one crossing for each pair of neighbors. At a crossing, two curves swap places. Let curve 2 be
 below curve 1 before the crossing, and above it afterward. The skyline changes only if (Theorem 3.13)
 
@@ -106,7 +106,10 @@ def build_budget_index(affordable: Floats, accuracies: Floats) -> SkylineIndex:
 
 
 def _at_one(curves: Floats) -> Floats:
-    """Return value and derivatives (divided by factorials) at size 1, which decide the order just after it."""
+    """Return value and derivatives (divided by factorials) at size 1.
+
+    They decide the order of curves just after size 1.
+    """
     powers = np.arange(curves.shape[1])
     table = np.ones((len(powers), len(powers)))
     for p in powers[1:]:

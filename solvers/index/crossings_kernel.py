@@ -1,4 +1,6 @@
-"""Compiled plane sweep over sizes for ``crossings``. Sizes are float64, curves int64 indices of rows.
+"""Compiled plane sweep over sizes, used by ``crossings``.
+
+Sizes are float64. Curves are int64 row indices.
 
 A curve is a row of coefficients by rising power. The queue is a tournament tree over the c - 1 pairs of neighbors in
 the order of cost: leaf ``len(queue) // 2 + i`` holds the size at which the curves at positions i and i + 1 swap;
@@ -66,7 +68,10 @@ def bisect_sign_change(d: Floats, degree: int, low: float, high: float) -> float
 
 @compile_kernel()
 def find_quadratic_roots(c0: float, c1: float, c2: float, start: float, roots: Floats) -> int:
-    """Write the points from ``start`` on at which c0 + c1 x + c2 x² changes sign into roots; return their number."""
+    """Write the points at or above ``start`` where c0 + c1 x + c2 x² changes sign into ``roots``.
+
+    Return their number.
+    """
     if c2 == 0.0:
         if c1 == 0.0:
             return 0
@@ -99,7 +104,7 @@ def bound_roots(c: Floats, degree: int, start: float) -> float:
 
 @compile_kernel()
 def compute_gradients(c: Floats, degree: int, order: int, d: Floats) -> None:
-    """Write the derivative of an order, of degree ``degree - order``, into d."""
+    """Write the coefficients of a derivative of the given order into ``d``."""
     for p in range(degree - order + 1):
         factor = 1.0
         for i in range(order):
@@ -109,7 +114,7 @@ def compute_gradients(c: Floats, degree: int, order: int, d: Floats) -> None:
 
 @compile_kernel()
 def find_roots_between(d: Floats, degree: int, start: float, cuts: Floats, limit: float, roots: Floats) -> int:
-    """Write the sign changes of a polynomial from start to limit into roots; return their number.
+    """Write the sign changes of a polynomial between start and limit into ``roots``; return their number.
 
     The polynomial is monotone between the cuts.
     """
@@ -132,7 +137,7 @@ def find_roots_between(d: Floats, degree: int, start: float, cuts: Floats, limit
 
 @compile_kernel()
 def find_high_degree_sign_changes(c: Floats, degree: int, start: float, roots: Floats) -> int:
-    """Write the sign changes of a polynomial of degree 3 or more into roots; return their number.
+    """Write the sign changes of a polynomial of degree 3 or more into ``roots``; return their number.
 
     The roots of each derivative, from the linear one up, cut the next derivative into monotone pieces.
     """
@@ -150,7 +155,10 @@ def find_high_degree_sign_changes(c: Floats, degree: int, start: float, roots: F
 
 @compile_kernel()
 def find_sign_changes(c: Floats, start: float, roots: Floats) -> int:
-    """Write all sign changes of a polynomial from ``start`` on into roots, ascending; return their number."""
+    """Write all sign changes of a polynomial at or above ``start`` into ``roots``, rising.
+
+    Return their number.
+    """
     degree = len(c) - 1
     while degree > 0 and c[degree] == 0.0:
         degree -= 1
@@ -160,8 +168,8 @@ def find_sign_changes(c: Floats, start: float, roots: Floats) -> int:
 
 
 @compile_kernel()
-def find_next_exchange(curves: Floats, lower: int, upper: int, now: float, d: Floats, roots: Floats) -> float:
-    """Return the size at which two neighboring curves must swap: the current size, a later one, or inf.
+def find_next_crossing_size(curves: Floats, lower: int, upper: int, now: float, d: Floats, roots: Floats) -> float:
+    """Return the size at which two neighboring curves next swap: the current one, a later one, or inf.
 
     Args:
         d: (p,), workspace.
@@ -187,22 +195,22 @@ def find_next_exchange(curves: Floats, lower: int, upper: int, now: float, d: Fl
 
 
 @compile_kernel()
-def make_queue(curves: Floats, order: Int64s, d: Floats, roots: Floats) -> Floats:
+def make_crossing_queue(curves: Floats, order: Int64s, d: Floats, roots: Floats) -> Floats:
     """Return the queue of the crossings after size 1."""
     leaves = 1
     while leaves < len(curves):
         leaves *= 2
     queue = np.full(2 * leaves, np.inf)
     for place in range(len(curves) - 1):
-        queue[leaves + place] = find_next_exchange(curves, order[place], order[place + 1], 1.0, d, roots)
+        queue[leaves + place] = find_next_crossing_size(curves, order[place], order[place + 1], 1.0, d, roots)
     for node in range(leaves - 1, 0, -1):
         queue[node] = min(queue[2 * node], queue[2 * node + 1])
     return queue
 
 
 @compile_kernel()
-def find_next_place(queue: Floats) -> int:
-    """Return the position, in the order of cost, of the lower of the two curves that cross next."""
+def find_next_crossing(queue: Floats) -> int:
+    """Return the position, by cost, of the lower of the two curves that cross next."""
     leaves = len(queue) // 2
     node = 1
     while node < leaves:
@@ -217,7 +225,7 @@ def update_queue(
     """Update the three pairs of neighbors that include the curves at positions ``place`` and ``place + 1``."""
     for near in range(max(place - 1, 0), min(place + 2, len(order) - 1)):
         node = len(queue) // 2 + near
-        queue[node] = find_next_exchange(curves, order[near], order[near + 1], now, d, roots)
+        queue[node] = find_next_crossing_size(curves, order[near], order[near + 1], now, d, roots)
         while node > 1:
             node //= 2
             queue[node] = min(queue[2 * node], queue[2 * node + 1])
@@ -225,7 +233,7 @@ def update_queue(
 
 @compile_kernel()
 def make_skyline(order: Int64s, accuracies: Floats) -> LinkedSkyline:
-    """Return the skyline at size 1 from the order of cost there."""
+    """Return the skyline at size 1, given the order of curves by cost."""
     count = len(order)
     before, after = np.full(count, -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     skyline = LinkedSkyline(before, after, np.zeros(count, dtype=np.bool_), np.array([-1, 0], dtype=np.int64))
@@ -233,14 +241,14 @@ def make_skyline(order: Int64s, accuracies: Floats) -> LinkedSkyline:
     for curve in order:
         if tail < 0 or accuracies[curve] > accuracies[tail]:
             skyline.on[curve] = True
-            link_member(skyline, tail, curve)
+            insert_skyline_member(skyline, tail, curve)
             skyline.ends[LENGTH] += 1
             tail = curve
     return skyline
 
 
 @compile_kernel()
-def link_member(skyline: LinkedSkyline, below: int, curve: int) -> None:
+def insert_skyline_member(skyline: LinkedSkyline, below: int, curve: int) -> None:
     """Link a curve into the skyline after ``below``, or as the first member if ``below`` is -1."""
     skyline.before[curve] = below
     if below < 0:
@@ -250,22 +258,25 @@ def link_member(skyline: LinkedSkyline, below: int, curve: int) -> None:
 
 
 @compile_kernel()
-def exchange_curves(skyline: LinkedSkyline, accuracies: Floats, curve1: int, curve2: int) -> bool:
-    """Update the skyline where curve 2, a member, exceeds curve 1 from now on; return whether the skyline changed."""
+def swap_curves(skyline: LinkedSkyline, accuracies: Floats, curve1: int, curve2: int) -> bool:
+    """Update the skyline where two neighboring curves cross.
+
+    Beyond this size, curve 2, a member, costs more than curve 1. Return whether the skyline changed.
+    """
     before, after, on, ends = skyline.before, skyline.after, skyline.on, skyline.ends
     below = before[curve2]
     if on[curve1]:  # both are on it, so curve 1 is the more accurate: curve 2 leaves
         on[curve2] = False
         ends[LENGTH] -= 1
-        link_member(skyline, below, curve1)
+        insert_skyline_member(skyline, below, curve1)
         return True
     if below >= 0 and accuracies[curve1] <= accuracies[below]:
         return False
     on[curve1] = True  # curve 1 joins before curve 2
-    link_member(skyline, below, curve1)
+    insert_skyline_member(skyline, below, curve1)
     if accuracies[curve1] < accuracies[curve2]:
         ends[LENGTH] += 1
-        link_member(skyline, curve1, curve2)
+        insert_skyline_member(skyline, curve1, curve2)
         return True
     on[curve2] = False  # and takes its place
     after[curve1] = after[curve2]
@@ -276,7 +287,7 @@ def exchange_curves(skyline: LinkedSkyline, accuracies: Floats, curve1: int, cur
 
 @compile_kernel()
 def write_members(skyline: LinkedSkyline, members: Int32s, start: int) -> int:
-    """Write the members from ``start`` on, by rising cost; return the end."""
+    """Write the skyline's members, from index ``start``; return the end index."""
     curve = skyline.ends[FIRST]
     while curve >= 0:
         members[start] = curve
@@ -301,7 +312,7 @@ def sweep(
         skyline's lengths at the start and after each crossing.
     """
     d, roots = np.empty(curves.shape[1]), np.empty(curves.shape[1] + 2)
-    queue, skyline = make_queue(curves, order, d, roots), make_skyline(order, accuracies)
+    queue, skyline = make_crossing_queue(curves, order, d, roots), make_skyline(order, accuracies)
     sizes, offsets, members = np.empty(64), np.zeros(65, dtype=np.int64), np.empty(1024, dtype=np.int32)
     points, used, crossings, entries = 0, 0, 0, skyline.ends[LENGTH]
     now, point, changed = 1.0, 1.0, True
@@ -323,10 +334,10 @@ def sweep(
         if now > point * (1 + together):
             point = now
         crossings += 1
-        place = find_next_place(queue)
+        place = find_next_crossing(queue)
         order[place], order[place + 1] = order[place + 1], order[place]
         if skyline.on[order[place + 1]]:  # rising curves outside the skyline change nothing
-            changed |= exchange_curves(skyline, accuracies, order[place], order[place + 1])
+            changed |= swap_curves(skyline, accuracies, order[place], order[place + 1])
         entries += skyline.ends[LENGTH]
         update_queue(queue, curves, order, place, now, d, roots)
     return sizes[:points].copy(), offsets[: points + 1].copy(), members[:used].copy(), crossings, entries

@@ -24,7 +24,7 @@ MIN_BUDGET_SHARE = 1e-4
 """Lower bound of budgets, as a share of the largest."""
 
 
-def draw_curves(plan: IndexPlan, query: CurvesQuery) -> IndexCurves:
+def sample_cost_curves(plan: IndexPlan, query: CurvesQuery) -> IndexCurves:
     """Return the curves, crossings, and map of an index over a range of sizes.
 
     Raises:
@@ -53,7 +53,10 @@ def draw_curves(plan: IndexPlan, query: CurvesQuery) -> IndexCurves:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sets:
-    """Some candidates, (m,), by rising accuracy, the preferred of equals last, and their cost curves, (m, t)."""
+    """Candidates, (m,), by rising accuracy, and their cost curves, (m, t).
+
+    Of equally accurate candidates, the preferred one comes last.
+    """
 
     candidates: Int64s
     curves: Floats
@@ -119,7 +122,7 @@ def _budgets(plan: IndexPlan, table: Floats, count: int) -> Floats:
 
 
 def _winners(plan: IndexPlan, sizes: Floats, budgets: Floats) -> Int64s:
-    """Return the chosen candidates, (budgets, sizes)."""
+    """Return the chosen candidate for each budget and size, (budgets, sizes)."""
     candidate = {_features(plan, i): i for i in range(len(plan.candidates) - 1, -1, -1)}
     requested_sizes: list[float | None] = [*sizes.tolist()] if len(sizes) else [None]
     return np.array(
@@ -155,7 +158,9 @@ def _skyline(plan: IndexPlan, segment: int) -> list[int]:
 
 
 def _with_nearest(one: int, places: Int64s, costs: Floats) -> tuple[int, int]:
-    """Pair a curve that joins or leaves with the nearest one, which it crosses; the smaller place first.
+    """Return a curve that joins or leaves, and the nearest curve, which it crosses.
+
+    The smaller index comes first.
 
     >>> _with_nearest(5, np.array([2, 5, 7]), np.array([1.0, 2.0, 2.1]))
     (5, 7)

@@ -1,4 +1,6 @@
-"""Exact dominance test of cost curves: whether one polynomial is never above another, by roots, not by sampling.
+"""Exact dominance test of cost curves: whether one polynomial is never above another.
+
+The test computes roots; it does not sample sizes.
 
 A curve is a polynomial in one size, given by the coefficients of 1, n, n², … Dominance (Definition 3.1) covers all
 sizes n ≥ 1, or 1 ≤ n ≤ N where sizes are limited. A curve that only touches another is not above it. Coefficients are
@@ -21,7 +23,7 @@ _WITNESSES = 1.0 + np.concatenate(([0.0], np.logspace(-2, 6, 33)))
 """Sizes at which being above is tested: one hit refutes dominance, none proves nothing."""
 
 
-def is_never_above(curves: Floats, other: Floats, largest: float = inf) -> Bools:
+def is_at_most_everywhere(curves: Floats, other: Floats, largest: float = inf) -> Bools:
     """Return whether each curve is at most ``other`` at every size from 1 to ``largest``, (m,).
 
     Args:
@@ -30,7 +32,7 @@ def is_never_above(curves: Floats, other: Floats, largest: float = inf) -> Bools
     Complexity: O(m · d²), and O(d³) rational operations for each curve of degree 3 or more whose terms cross, or that
         is too close to decide in floating point.
 
-    >>> is_never_above(np.array([[0.0, 6.0, 0.0], [0.0, 6.1, 0.0]]), np.array([9.0, 0.0, 1.0])).tolist()
+    >>> is_at_most_everywhere(np.array([[0.0, 6.0, 0.0], [0.0, 6.1, 0.0]]), np.array([9.0, 0.0, 1.0])).tolist()
     [True, False]
     """
     answer = np.asarray(np.all(curves <= other, axis=1))
@@ -53,12 +55,12 @@ def is_never_above(curves: Floats, other: Floats, largest: float = inf) -> Bools
     return answer
 
 
-def is_never_above_by_terms(curves: Floats, other: Floats, powers: Int64s) -> Bools:
+def is_at_most_termwise(curves: Floats, other: Floats, powers: Int64s) -> Bools:
     """Return whether each curve is provably never above ``other``: (m,).
 
-    For sizes of several dimensions: with n_i = 1 + u_i, the difference of two curves is a polynomial in u ≥ 0. If all
-    its coefficients are at least 0, the difference is, too. The test is sufficient, not necessary: an undetected
-    dominance keeps more candidates than needed, never too few.
+    The test is for sizes of several dimensions. With n_i = 1 + u_i, the difference of two curves is a polynomial in u ≥
+    0. If all its coefficients are at least 0, the difference is, too. The test is sufficient, not necessary. If it
+    misses a dominance, more candidates are kept than needed, never too few.
 
     Args:
         curves: (m, t).
@@ -66,7 +68,7 @@ def is_never_above_by_terms(curves: Floats, other: Floats, powers: Int64s) -> Bo
         powers: (t, k).
 
     >>> powers = np.array([[0, 0], [1, 1]])
-    >>> is_never_above_by_terms(np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([0.0, 1.0]), powers).tolist()
+    >>> is_at_most_termwise(np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([0.0, 1.0]), powers).tolist()
     [True, False]
     """
     answer = np.asarray(np.all(curves <= other, axis=1))
@@ -103,10 +105,13 @@ def has_negative_value(coefficients: list[Fraction], largest: float = inf) -> bo
 
 
 def _decide_by_terms(shifted: Floats, scales: Floats, largest: float) -> tuple[Bools, Bools]:
-    """Decide by the coefficients in u = n - 1: return which are surely never negative, and which surely are.
+    """Decide by the coefficients in u = n - 1 whether differences are ever negative.
 
-    All clearly positive (or exactly zero) coefficients: never negative. A clearly negative value at n = 1, or without a
-    limit a clearly negative leading coefficient: negative somewhere.
+    Return which are certainly never negative, and which certainly are.
+
+    A difference is never negative if all coefficients are clearly positive or exactly zero. It is negative somewhere if
+    its value at n = 1 is clearly negative. If sizes are unlimited, a clearly negative leading coefficient has the same
+    effect.
     """
     yes = np.all((shifted >= SIGN_TOLERANCE * scales) | (scales == 0), axis=1)
     no = shifted[:, 0] < -SIGN_TOLERANCE * scales[:, 0]
@@ -152,9 +157,11 @@ def _make_shift_matrix(powers: Int64s) -> Floats:
 
 @lru_cache(maxsize=8)
 def _compute_shift_matrix(shape: tuple[int, int], data: bytes) -> Floats:
-    """Return the matrix, (t, q), from coefficients of n^p to those of u^q, n = 1 + u: ∏ binomial(p_i, q_i).
+    """Return the matrix, (t, q), from coefficients of n^p to those of u^q, with n = 1 + u.
 
-    q are all powers up to the largest p in each dimension.
+    Entries are ∏ binomial(p_i, q_i).
+
+    The powers q are all combinations up to the largest p in each dimension.
     """
     powers = np.frombuffer(data, dtype=np.int64).reshape(shape)
     tops = powers.max(axis=0, initial=0) + 1

@@ -11,7 +11,7 @@ from models.arrays import Floats
 from models.feedback import Expectations
 from models.index import IndexCurveQuery, IndexEvaluateLimits, IndexLimits, IndexQuery
 from solvers.base import ModelRunner, round_up
-from solvers.evaluation import CompleteItems, Evaluated, shared_fields
+from solvers.evaluation import CompleteItems, EvaluationOutcomes, copy_shared_fields
 from solvers.index.plan import IndexPlan
 from solvers.kind import OperatingPoint, make_query
 
@@ -21,16 +21,19 @@ def evaluate(
     limits: IndexEvaluateLimits,
     items: CompleteItems,
     models: ModelRunner,
-    with_number: Callable[[IndexQuery], IndexQuery],
-) -> Evaluated:
+    resolve_percent_budget: Callable[[IndexQuery], IndexQuery],
+) -> EvaluationOutcomes:
     """Classify every item with the model chosen for its size.
 
-    Columns of features that are not chosen may be missing. Each distinct size is decided once, and each distinct
-    feature set predicts in one batch.
+    Columns of features that are not chosen may be missing. The decision for each distinct size is made once. Items with
+    the same feature set are classified in one batch.
     """
-    shared_limits = shared_fields(limits, IndexLimits)
+    shared_limits = copy_shared_fields(limits, IndexLimits)
     sizes = [limits.size if size is None else size for size in items.sizes]
-    by_size = {size: plan.decide(with_number(make_query(IndexQuery, **shared_limits, size=size))) for size in {*sizes}}
+    by_size = {
+        size: plan.decide(resolve_percent_budget(make_query(IndexQuery, **shared_limits, size=size)))
+        for size in {*sizes}
+    }
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for at, size in enumerate(sizes):
         groups[by_size[size].features].append(at)
@@ -47,7 +50,7 @@ def evaluate(
             if found.probabilities is not None:
                 probabilities[at] = [found.probabilities[place][name] for name in plan.classes]
     has_probabilities = not np.isnan(probabilities).any()
-    return Evaluated(
+    return EvaluationOutcomes(
         labels=tuple(labels),
         costs=np.array([by_size[size].cost for size in sizes]),
         paths=tuple(paths),

@@ -2,9 +2,9 @@
 
 1. Categories and missing cells are encoded numerically (``cells``).
 2. Tables of more than 20 features are narrowed to 20 (``preselection``).
-3. The lattice is searched (``lattice``), with a search budget from coarse to fine (Property 3.9). The greedy sequence
-   by accuracy is built after the first search (``greedy``), so that the search budget always suffices for one sequence.
-   After preselection, all sequences are built then.
+3. The lattice is searched (``lattice``); with a search budget, from coarse to fine (Property 3.9). After the first
+search, the greedy sequence by accuracy is built (``greedy``), so that the budget always suffices for one sequence. If
+features were preselected, all sequences are built at this point.
 4. The other greedy sequences are built within the remaining search budget. Candidates are chosen (``candidates``) and
    indexed over all sizes (``crossings``).
 5. Models are trained on all rows (``training``): of candidates, of sequences, and of sets that can become the best once
@@ -22,16 +22,16 @@ import numpy as np
 from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.index import IndexOptions
-from solvers.base import BuildContext, Fitted
+from solvers.base import BuildContext, FitResult
 from solvers.cell_encoding import CellEncoding
 from solvers.index.assemble import (
     PlanSchema,
     SearchResult,
     TrainedModels,
     assemble_plan,
-    choose_lambdas,
-    index_regions,
-    index_sets,
+    build_region_index,
+    build_set_index,
+    choose_cost_weights,
     list_known_masks,
     list_modeled_sets,
 )
@@ -41,10 +41,16 @@ from solvers.index.costs import SetCosts, choose_median_size, read_costs
 from solvers.index.greedy import build_sequences
 from solvers.index.lattice import BudgetExhausted, ExpandedSets, expand_lattice
 from solvers.index.plan import IndexPlan
-from solvers.index.preselection import narrow_table
+from solvers.index.preselection import preselect_features
 from solvers.index.savings import measure_index_savings
 from solvers.index.selection_bias import measure_reached_accuracies, unpack_outcomes
-from solvers.index.size_curves import MAX_JUDGED_SETS, SizeRegions, find_regions, fit_size_curves, region_levels
+from solvers.index.size_curves import (
+    MAX_JUDGED_SETS,
+    SizeRegions,
+    compute_region_accuracies,
+    find_regions,
+    fit_size_curves,
+)
 from solvers.index.summary import summarize
 from solvers.index.training import Trainer
 from solvers.item_splits import effective_rows
@@ -67,20 +73,20 @@ def fit(
     options: IndexOptions,
     rng: np.random.Generator,
     run: BuildContext,
-) -> Fitted[IndexPlan]:
+) -> FitResult[IndexPlan]:
     """Fit an index to a feature table.
 
     Search budgets: with ``max_models``, or if the search of all sets is estimated to exceed ``max_seconds``, the
     lattice is searched for alpha = 2, 1, 0.5, … down to the requested alpha. The last completed search is used, and
-    bisection then lowers its alpha until the budget is exhausted. This alpha guarantees: for every excluded set, a kept
-    set exists that costs no more, and the excluded set is more accurate by at most a factor 1 + alpha.
+    bisection then lowers its alpha until the budget is exhausted. This alpha is a guarantee. For every excluded set, a
+    kept set costs no more, and the excluded set is more accurate by at most a factor 1 + alpha.
 
     - ``max_models`` bounds the number of feature sets whose accuracy is estimated, including cached ones.
     - ``max_seconds`` bounds the time of searches and greedy sequences; the plan then depends on the machine's speed.
     - Neither bounds the training of final models.
 
-    More than 20 features: a third of the rows selects 20 of them. The default budget is then 600 feature sets. The
-    other rows estimate accuracies. Final models are trained on all rows.
+    With more than 20 features, 20 of them are selected on a third of the rows. Accuracies are estimated on the other
+    rows, and the default budget is 600 feature sets. Final models are trained on all rows.
 
     Raises:
         InvalidRequest: a class has fewer rows than folds, the learner is not allowed or not a classifier, the sizes of
@@ -90,7 +96,7 @@ def fit(
     spec = dataset.spec
     costs, residuals = read_costs(dataset, options)
     median = choose_median_size(dataset, options, costs.dimensions)
-    table = narrow_table(dataset, costs.evaluate(costs.coefficients, median), rng)
+    table = preselect_features(dataset, costs.evaluate(costs.coefficients, median), rng)
     left_out_costs = None
     if table.left_out:
         left_out_costs = _select_costs(costs, dataset, table.left_out)
@@ -105,11 +111,11 @@ def fit(
     searched = _search(trainer, costs, features, median, is_narrowed=bool(table.left_out))
     trainer.report_progress(trainer.total_steps - 2, "choosing candidates")
     factors = {"alpha": searched.alpha, "requested_alpha": options.alpha}
-    indexed = index_sets(searched.expanded, costs, features, **factors, budget=options.fixed_budget)
+    indexed = build_set_index(searched.expanded, costs, features, **factors, budget=options.fixed_budget)
     regions = _find_size_regions(trainer, searched.expanded, indexed[0], costs)
     if len(regions.edges):
-        levels = region_levels(regions, _list_bits(trainer, searched.expanded.masks), dataset.sizes)
-        indexed = index_regions(searched.expanded, costs, features, indexed[0], regions, levels, **factors)
+        levels = compute_region_accuracies(regions, _list_bits(trainer, searched.expanded.masks), dataset.sizes)
+        indexed = build_region_index(searched.expanded, costs, features, indexed[0], regions, levels, **factors)
     kept = _list_kept_masks(searched, indexed[0], options)
     last = trainer.with_dataset(table.all_rows) if table.left_out else trainer
     models = TrainedModels(get_model_kind(trainer.classifier), dict(zip(kept, last.train_models(kept), strict=True)))
@@ -118,7 +124,7 @@ def fit(
     plan = assemble_plan(names, options, costs, searched, indexed, models, reaching)
     savings = measure_index_savings(plan, trainer, rng)
     trainer.report_progress(trainer.total_steps, last.format_counts())
-    return Fitted(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer), savings)
+    return FitResult(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer), savings)
 
 
 def _list_bits(trainer: Trainer, masks: Int64s) -> list[bytes]:
@@ -126,7 +132,7 @@ def _list_bits(trainer: Trainer, masks: Int64s) -> list[bytes]:
 
 
 def _find_size_regions(trainer: Trainer, expanded: ExpandedSets, candidates: Int64s, costs: SetCosts) -> SizeRegions:
-    """Find regions of sizes by the candidates for all sizes; indexes for a fixed budget have only one."""
+    """Find regions of sizes by the candidates for all sizes; one region for a fixed budget."""
     sizes = trainer.dataset.sizes
     if not sizes.shape[1]:
         return SizeRegions()
@@ -144,7 +150,10 @@ def _measure_reached_fields(
     regions: SizeRegions,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return the plan's fields of bias-corrected accuracies, at the median size and in each region of sizes."""
+    """Return the plan's fields of bias-corrected accuracies.
+
+    They hold at the median size and in each region of sizes.
+    """
     bits, curves, sizes = _list_bits(trainer, masks), costs.sum_features(masks), trainer.dataset.sizes
     items = trainer.dataset.item_codes
     halves, share = measure_reached_accuracies(bits, items, costs.evaluate(curves, median), rng)
@@ -197,7 +206,10 @@ def _set_default_budget(options: IndexOptions) -> IndexOptions:
 
 
 def _list_kept_masks(searched: SearchResult, candidates: Int64s, options: IndexOptions) -> list[int]:
-    """Return the masks of the sets that keep a model. candidates: places among the expanded sets."""
+    """Return the masks of the sets whose models are kept.
+
+    ``candidates`` are indices of expanded sets.
+    """
     expanded = searched.expanded
     if options.any_time:
         stay = choose_any_time_sets(expanded, alpha=searched.alpha, requested_alpha=options.alpha)
@@ -208,7 +220,7 @@ def _list_kept_masks(searched: SearchResult, candidates: Int64s, options: IndexO
 def _search(
     trainer: Trainer, costs: SetCosts, names: Sequence[str], median: tuple[float, ...], *, is_narrowed: bool
 ) -> SearchResult:
-    """Search the lattice as finely as the budgets allow, and grow the greedy sequences."""
+    """Search the lattice as finely as the budgets allow, and build the greedy sequences."""
     options = trainer.options
     limited = options.max_models is not None or _exceeds_time(trainer)
     alphas = list_alphas(options.alpha) if limited else [options.alpha]
@@ -239,7 +251,7 @@ def _search(
 
 
 def _first_search(trainer: Trainer, alpha: float, seconds: float | None) -> tuple[ExpandedSets, float]:
-    """Search with the coarsest alpha; if time runs out, double alpha until known sets suffice.
+    """Search with the coarsest alpha; on a timeout, double alpha until the known sets suffice.
 
     The empty set and the set of all features are always known.
     """
@@ -271,7 +283,10 @@ def _exceeds_time(trainer: Trainer) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sequences:
-    """Greedy sequences of features. feature_costs: (F,), costs at the median size."""
+    """Greedy sequences of features.
+
+    ``feature_costs``, (F,), are costs at the median size.
+    """
 
     trainer: Trainer
     feature_costs: Floats
@@ -279,23 +294,28 @@ class _Sequences:
 
     @property
     def lambdas(self) -> list[float]:
-        return [float(each) for each in choose_lambdas(self.trainer.options.lambdas, self.feature_costs)]
+        return [float(each) for each in choose_cost_weights(self.trainer.options.lambdas, self.feature_costs)]
 
     def grow_sequences(self, lambdas: Sequence[float]) -> dict[float, list[int]]:
-        """Return the sequences of some weights, all of the same length."""
+        """Return the sequence for each weight of cost, all of the same length."""
         grown = build_sequences(self.trainer.estimate_accuracies, self.feature_costs, lambdas, self.names)
         return dict(zip(lambdas, grown, strict=True))
 
     def count_affordable(self) -> int | None:
-        """Return the number of feature sets that leaves enough budget for the sequence by cost alone."""
+        """Return the number of feature sets that may be trained before the sequence by cost alone.
+
+        The remaining budget then suffices for that sequence.
+        """
         most = self.trainer.options.max_models
         order = sorted(range(len(self.names)), key=lambda f: (self.feature_costs[f], self.names[f]))
         missing = sum(mask not in self.trainer.known for mask in accumulate(1 << f for f in order))
         return None if most is None else max(self.trainer.requested, most - missing)
 
     def grow_affordable(self) -> dict[float, list[int]]:
-        """Return the sequences by accuracy alone and by cost alone, and the others that can grow as long within the
-        budget."""
+        """Return the sequences by accuracy alone and by cost alone, and affordable others.
+
+        The others are those that reach the same length within the budget.
+        """
         grown = self.grow_sequences([0.0, inf])
         for weight in self.lambdas[-2:0:-1]:
             (order,) = self.grow_sequences([weight]).values()
@@ -304,7 +324,10 @@ class _Sequences:
 
 
 def _bisect_alpha(trainer: Trainer, expanded: ExpandedSets, low: float, high: float) -> tuple[ExpandedSets, float]:
-    """Bisect for the smallest alpha that the remaining budget affords, between low (unaffordable) and high."""
+    """Find the smallest alpha that the remaining budget affords, by bisection.
+
+    ``low`` is unaffordable; ``high`` is affordable.
+    """
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         try:
@@ -341,7 +364,7 @@ def _expand(trainer: Trainer, alpha: float, known: ExpandedSets | None) -> Expan
 
 
 def _add_known_sets(trainer: Trainer, expanded: ExpandedSets) -> ExpandedSets:
-    """Add the sets that an unfinished search has trained; they may become candidates."""
+    """Add the sets that an unfinished search trained, as possible candidates."""
     more = sorted(set(trainer.known) - set(expanded.masks.tolist()))
     accuracies = np.array([trainer.known[mask] for mask in more])
     return ExpandedSets(

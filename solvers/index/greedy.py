@@ -33,7 +33,7 @@ def build_sequences(
     If the budget of trainings is exhausted, all sequences end at the same length.
 
     Args:
-        accuracy: called once for each step, with the sets that any sequence needs.
+        accuracy: returns accuracies of sets; called once per step with the sets of all sequences.
         costs: (F,), at the median size.
         names: F names; ties are broken by cost, then by name.
     Complexity: at most F (F + 1) / 2 trainings for each λ.
@@ -72,7 +72,10 @@ def build_sequences(
 
 
 def _eligible(mask: int, weight: float, costs: Sequence[float], names: Sequence[str]) -> list[int]:
-    """Return the features that can come next: all remaining ones, or with λ → ∞ the cheapest."""
+    """Return the features that can be added next.
+
+    These are all remaining features, or, with λ → ∞, the cheapest of them.
+    """
     remaining = [f for f in range(len(costs)) if not mask >> f & 1]
     return remaining if weight < inf else [min(remaining, key=lambda f: (costs[f], names[f]))]
 
@@ -105,7 +108,10 @@ class FeatureSequences:
     def from_orders(
         cls, costs: SetCosts, lambdas: Floats, orders: Int64s, accuracies: Floats, size: Sequence[float]
     ) -> "FeatureSequences":
-        """Build the look-up. orders: (q, l), features in order; accuracies: (q, l + 1), of the prefixes."""
+        """Build the look-up.
+
+        orders: (q, l), features in order. accuracies: (q, l + 1), accuracies of the prefixes.
+        """
         bits = np.concatenate((np.zeros((len(orders), 1), dtype=np.int64), np.left_shift(1, orders)), axis=1)
         masks = np.cumsum(bits, axis=1)
         curves = costs.sum_features(masks.ravel())
@@ -124,7 +130,11 @@ class FeatureSequences:
         )
 
     def choose_sequence(self, method: str, budget: float) -> int:
-        """Return the sequence of a greedy method, or the best sequence within the budget at the median size."""
+        """Return the index of the sequence to use.
+
+        That of λ = 0 for ``greedy-acc``, of λ = ∞ for ``greedy-cost``, else the best within the budget at the median
+        size.
+        """
         if method == "greedy-acc":
             return self.lambdas.index(0.0)
         if method == "greedy-cost":
@@ -133,7 +143,7 @@ class FeatureSequences:
         return self.skyline_sequences[max(place, 0)]
 
     def count_affordable(self, sequence: int, size: float, budget: float) -> tuple[int, float]:
-        """Return how many first features of a sequence fit the budget at a size, and their cost.
+        """Return the number and the cost of the first features of a sequence that fit the budget at a size.
 
         Costs rise along a sequence, so the last prefix that fits is found by bisection.
         """
@@ -152,7 +162,7 @@ class FeatureSequences:
 
 
 def continue_sequence(orders: Sequence[int], mask: int, costs: Sequence[float], budget: float) -> tuple[int, float]:
-    """Continue a sequence when some features are computed; return the reached set and its additional cost.
+    """Continue a sequence from computed features; return the reached set and its additional cost.
 
     The continuation stops at the first feature that does not fit the budget.
 

@@ -18,20 +18,20 @@ from models.index import (
 )
 from models.run import RunItem, RunLimits
 from parsimony.runs.index import run_index
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
-from solvers.evaluation import Columns, CompleteItems, Evaluated
+from solvers.base import IN_PROCESS, BuildContext, FitResult, ModelRunner, read_row_count
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes
 from solvers.index.evaluate import evaluate, list_operating_points
 from solvers.index.fit import fit
 from solvers.index.plan import IndexPlan
 from solvers.index.run_decisions import make_decisions
-from solvers.index.settings import replay_settings
+from solvers.index.setting_replays import replay_settings
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
-from solvers.running import run_here
+from solvers.running import run_with_local_decisions
 from solvers.savings import SettingReplay
 
 
 class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
-    """Choose the feature set, and the model trained on it, for an item's size and budget."""
+    """Choose the feature set and its model for an item's size and budget."""
 
     name = "index"
     plural = "indexes"
@@ -49,7 +49,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
 
     def fit(
         self, dataset: FeatureTable, options: IndexOptions, rng: np.random.Generator, run: BuildContext
-    ) -> Fitted[IndexPlan]:
+    ) -> FitResult[IndexPlan]:
         """Fit an index of feature sets to a feature table."""
         return fit(dataset, options, rng, run)
 
@@ -57,11 +57,11 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         """Return the outcomes of the skyline's feature sets on holdout rows."""
         return replay_settings(plan, dataset)
 
-    def called_names(self, plan: IndexPlan) -> tuple[str, ...]:
+    def list_called_names(self, plan: IndexPlan) -> tuple[str, ...]:
         """Return the names of the features."""
         return plan.features
 
-    def answering_names(self, plan: IndexPlan) -> tuple[str, ...]:
+    def list_answering_names(self, plan: IndexPlan) -> tuple[str, ...]:
         """Return no names: the answer is from a model of the plan, not from a called classifier."""
         return ()
 
@@ -76,13 +76,13 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         accuracy, rows = plan.estimate_accuracy(query, decision)
         return Expectations.from_figures(accuracy=accuracy, cost=decision.cost, rows=rows or None)
 
-    def judged_on(self, summary: Mapping[str, Any]) -> int:
+    def count_evidence_rows(self, summary: Mapping[str, Any]) -> int:
         """Return the number of rows that the estimates are based on."""
         return read_row_count(summary)
 
-    def with_number(self, plan: IndexPlan, query: Any) -> Any:
-        """Return the query with a numeric budget; other queries are unchanged."""
-        return super().with_number(plan, query) if isinstance(query, IndexQuery) else query
+    def resolve_percent_budget(self, plan: IndexPlan, query: Any) -> Any:
+        """Return the query with a numeric budget; other queries are returned unchanged."""
+        return super().resolve_percent_budget(plan, query) if isinstance(query, IndexQuery) else query
 
     def item_columns(self, plan: IndexPlan) -> Columns:
         """Return the columns of each feature."""
@@ -90,9 +90,9 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
 
     def evaluate(
         self, plan: IndexPlan, limits: IndexEvaluateLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
-    ) -> Evaluated:
+    ) -> EvaluationOutcomes:
         """Classify complete items, each with the model chosen for its size."""
-        return evaluate(plan, limits, items, models, lambda query: self.with_number(plan, query))
+        return evaluate(plan, limits, items, models, lambda query: self.resolve_percent_budget(plan, query))
 
     def curve(self, plan: IndexPlan, query: IndexCurveQuery) -> Sequence[OperatingPoint]:
         """Return the operating points of the skyline at a size."""
@@ -106,6 +106,6 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         """Choose the features, then acquire all of them in parallel and classify."""
         chosen = plan.decide(query)
         steps = run_index(dict(chosen), remaining_seconds=context.remaining_seconds, unavailable=context.unavailable)
-        runner = run_here(steps, make_decisions(plan, query, context.models))
+        runner = run_with_local_decisions(steps, make_decisions(plan, query, context.models))
         share = chosen.cost / max(len(chosen.features), 1)
         return StartedRun(chosen, runner, dict.fromkeys(chosen.features, share), is_slow=True)

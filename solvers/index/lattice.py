@@ -1,18 +1,20 @@
-"""Lattice search: selects the feature sets to train, from both ends of the lattice of subsets (Algorithm 2).
+"""Lattice search (Algorithm 2): selects the feature sets to train.
 
-A feature set is a bit mask over the F features. To *expand* it is to estimate its accuracy A, which costs a training.
-A set x strictly between expanded sets s and r (s ⊂ x ⊂ r) is pruned if s dominates r within alpha (Property 3.3). The
-tolerance τ is the most by which accuracies can fall when features are added (Property 3.11):
+The search starts from both ends of the lattice of subsets.
+
+A feature set is a bit mask over the F features. To *expand* it is to estimate its accuracy A, which costs a training. A
+set x strictly between expanded sets s and r (s ⊂ x ⊂ r) is pruned if s dominates r within alpha (Property 3.3). The
+tolerance τ is the largest possible fall of accuracy when features are added (Property 3.11):
 
     (1 + alpha) · A(s) ≥ A(r) + τ   implies   (1 + alpha) · A(s) ≥ A(x),   and s ⊂ x costs no more for any size.
 
 The best s is the most accurate expanded subset of x, the best r its least accurate expanded superset. So one maximum
-over subsets and one minimum over supersets decide all sets of a layer at once, by transforms over the lattice. Read
-literally, Algorithm 2 visits only neighbors of expanded sets. It misses a set that is not pruned but whose neighbors
-all are. Here every set is visited.
+over subsets and one minimum over supersets decide all sets of a layer at once, by transforms over the lattice.
+Algorithm 2, read literally, visits only neighbors of expanded sets. So it misses a set that is not pruned if all of its
+neighbors are pruned. Here every set is visited.
 
 **Demands.** If s prunes x, s replaces x in the index, although x may be as accurate as A(r) + τ. So each expanded set s
-has a demand D(s): the largest accuracy that s, or any set that s replaces, can have. A set that replaces s must reach
+has a demand D(s): the largest possible accuracy of s and of the sets that s replaces. A set that replaces s must reach
 D(s) within alpha, not only A(s). This prevents factors 1 + alpha from compounding (``candidates``).
 """
 
@@ -31,7 +33,7 @@ MAX_FEATURES = 20
 
 
 class BudgetExhausted(Exception):
-    """The budget of feature sets or of time is exhausted."""
+    """The search budget (number of feature sets, or time) is exhausted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,8 +43,8 @@ class ExpandedSets:
     Attributes:
         features: the number of features.
         masks: (m,) int64, expanded sets in the order of expansion.
-        accuracies: (m,), A.
-        demands: (m,), D.
+        accuracies: (m,), A, estimated.
+        demands: (m,), D, the largest accuracy of the sets that each set replaces.
     """
 
     features: int
@@ -81,8 +83,8 @@ def expand_lattice(
     """Expand every feature set that is not pruned, layer by layer from the bottom and the top.
 
     Args:
-        accuracy: called once for each layer that has sets to expand, with all of them.
-        covering: use Property 3.4, too: if s dominates several supersets, no set between s and their union is expanded.
+        accuracy: returns accuracies of sets; called once per layer with all sets to expand.
+        covering: also use Property 3.4: if s dominates several supersets, no set between s and their union is expanded.
             Property 3.4 does not follow from Axiom 2.1: two features that are useless alone and perfect together
             violate it.
         known: sets expanded by an earlier search. With it, a search for a smaller alpha expands all sets of the search
@@ -114,7 +116,7 @@ def expand_lattice(
 
 
 def _by_size(features: int) -> list[Int64s]:
-    """Return the masks of each number of features, ascending."""
+    """Return the masks of all sets, grouped by their number of features, rising."""
     every = np.arange(1 << features, dtype=np.int64)
     sizes = np.bitwise_count(every)
     return [every[sizes == size] for size in range(features + 1)]
@@ -128,7 +130,10 @@ def _layer_order(features: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """For each queried set the best expanded set on one side: its accuracy and its place in the order of expansion."""
+    """For each queried set, the best expanded set on one side.
+
+    Holds the accuracy of this set and its index in the order of expansion.
+    """
 
     accuracies: Floats
     indices: Int64s
@@ -136,7 +141,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ranked:
-    """Best rank among the expanded subsets, below, and supersets, above, of every set: (2^F,) each.
+    """For every set, the best rank among its expanded subsets (below) and supersets (above): (2^F,) each.
 
     order: (m,), indices of the expanded sets by rank: by accuracy; ties by larger set, then by larger mask.
     """
@@ -165,7 +170,7 @@ class _Ranked:
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """Expanded sets so far, in the order of expansion, and their ranks, which are cached until sets are added."""
+    """Sets expanded so far, in the order of expansion, with cached ranks."""
 
     features: int
     masks: Int64s
@@ -190,14 +195,14 @@ class _State:
         self.ranked = None
 
     def raise_demands(self, indices: Int64s, accuracies: Floats) -> None:
-        """Raise the demands of sets that replace others."""
+        """Raise the demands of the sets that replace other sets."""
         np.maximum.at(self.demands, indices, accuracies)
 
     def find_bounds(self, queried: Int64s) -> tuple[_Side, _Side]:
         """Return the most accurate expanded subset and the least accurate expanded superset of each set.
 
-        The transforms run on ranks, so that they yield the sets themselves. Ties: the smaller set, then the smaller
-        mask. Sets without one get accuracy -∞ below, and +∞ above.
+        The transforms run on ranks, so that they yield the sets themselves. Ties go to the smaller set, then to the
+        smaller mask. Without such a set, the accuracy is -∞ below and +∞ above.
         """
         if self.ranked is None:
             self.ranked = _Ranked.from_sets(self.features, self.masks, self.accuracies)
@@ -207,12 +212,14 @@ class _State:
         return _Side(accuracies[low], indices[low]), _Side(accuracies[high], indices[high])
 
     def find_covered(self, queried: Int64s, among: Bools, lower: Int64s, margin: tuple[float, float]) -> Bools:
-        """Return the sets that Property 3.4 or its mirror prunes, and raise the demands of the sets that replace them.
+        """Return the sets that Property 3.4 or its mirror prunes.
+
+        Raise the demands of the sets that replace them.
 
         Args:
             queried: the layer's sets.
-            among: those not pruned yet.
-            lower: the place of each one's best expanded subset.
+            among: the queried sets that are not pruned yet.
+            lower: index of the best expanded subset of each of these.
         """
         alpha, tolerance = margin
         skip = np.zeros(len(queried), dtype=bool)

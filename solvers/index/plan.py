@@ -13,14 +13,14 @@ from pydantic import BaseModel
 from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.errors import Infeasible
-from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
+from models.index import IndexDecision, IndexQuery, Method, SkylineItem, size_to_tuple
 from solvers.base import format_number, prepare_plan, run_in_process
+from solvers.index.budget_lookup import BudgetLookup, Choice
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import ReachableSets
 from solvers.index.costs import SetCosts, evaluate_curves, list_members
 from solvers.index.crossings import SkylineIndex
 from solvers.index.greedy import FeatureSequences, continue_sequence
-from solvers.index.look_up import BudgetLookUp, Choice
 from solvers.index.predictions import Predictions, classify_rows, encode_features, predict_items
 from solvers.index.size_curves import spline_basis
 from solvers.index.size_expectations import SizeExpectations
@@ -48,11 +48,11 @@ class IndexPlan(IndexContents):
         return [self.list_names(mask) for mask in self.masks[self.candidates].tolist()]
 
     @cached_property
-    def _look_up(self) -> BudgetLookUp:
+    def _look_up(self) -> BudgetLookup:
         curves, levels = self._set_costs.sum_features(self.masks[self.candidates]), self.candidate_levels
         curves.flags.writeable = levels.flags.writeable = False
         index = SkylineIndex(self.sizes, self.offsets, self.members, 0, 0)
-        return BudgetLookUp.from_curves(curves, self.powers, levels, index, self.size_edges)
+        return BudgetLookup.from_curves(curves, self.powers, levels, index, self.size_edges)
 
     @cached_property
     def _levels(self) -> list[list[float]]:
@@ -64,7 +64,10 @@ class IndexPlan(IndexContents):
     def _fast_look_up(
         self,
     ) -> tuple[float, Callable[[float, float], Choice], list[tuple[str, ...]], list[list[float]], list[float]]:
-        """Inputs of the fast path of ``decide``; its largest size is 0 if the fast path does not apply."""
+        """Inputs of the fast path of ``decide``.
+
+        The largest size is 0 if the fast path does not apply.
+        """
         applies = self._set_costs.dimensions == 1 and self.fixed_budget is None
         edges: list[float] = self.size_edges.tolist()
         return (
@@ -85,7 +88,7 @@ class IndexPlan(IndexContents):
     def _cautious_accuracies(self) -> Floats:
         """(R, c), accuracies of candidates on validation rows minus one standard error.
 
-        Artifacts of older versions have no validation rows; theirs are the plain accuracies.
+        Artifacts of older versions have no validation rows; for them, these are the plain accuracies.
         """
         if not len(self.reached):
             return self.candidate_levels
@@ -104,10 +107,10 @@ class IndexPlan(IndexContents):
 
     @cached_property
     def _set_expectations(self) -> dict[tuple[str, ...], tuple[float, float, int]]:
-        """For each set that can be chosen: accuracy on all rows, accuracy on holdout rows, and effective number of
-        rows.
+        """For each set that can be chosen: accuracy on all rows, on holdout rows, and effective rows.
 
-        The effective number includes the variance of the choice: other rows might have chosen another set.
+        The effective number of rows accounts for the variance of the choice: on other rows, another set might be
+        chosen.
         """
         if not len(self.reached):
             return {}
@@ -154,7 +157,7 @@ class IndexPlan(IndexContents):
         return self._decide_otherwise(query)
 
     def _decide_otherwise(self, query: IndexQuery) -> IndexDecision:
-        """Decide outside the fast path, or reject the query."""
+        """Decide queries outside the fast path, or raise for invalid ones."""
         size, budget, method = self._check_size(query.size), query.mean_budget, query.method
         if budget is None:
             budget = inf if self.fixed_budget is None else self.fixed_budget
@@ -172,7 +175,7 @@ class IndexPlan(IndexContents):
         if type(size) is not float:
             choice, cost, position = look_up.scan(size, budget)
         elif method == "naive":
-            choice, cost = look_up.scan_one_by_one(size, budget)
+            choice, cost = look_up.scan_naively(size, budget)
         else:
             choice, cost, position = look_up.find_choice(size, budget)
         return _decision(
@@ -180,7 +183,7 @@ class IndexPlan(IndexContents):
         )
 
     def estimate_accuracy(self, query: IndexQuery, decision: IndexDecision) -> tuple[float, int]:
-        """Return the chosen model's expected accuracy at the query's size, and the number of rows behind it.
+        """Return the chosen model's expected accuracy at the query's size, and the rows behind it.
 
         With ``min_accuracy``, only holdout rows are used, because the choice was made on validation rows.
         """
@@ -199,13 +202,13 @@ class IndexPlan(IndexContents):
         """Return the undominated candidates at one size, by rising cost and accuracy."""
         point = self._check_size(size)
         look_up = self._look_up
-        region, costs = look_up.find_region(point), evaluate_curves(look_up.curves, self.powers, sizes_of(point))
+        region, costs = look_up.find_region(point), evaluate_curves(look_up.curves, self.powers, size_to_tuple(point))
         undominated = look_up.find_skyline(costs, region)[::-1].tolist()
         return tuple(self._item(i, region, float(costs[i]), size) for i in undominated)
 
     def highest_cost(self, size: float | tuple[float, ...] | None = None) -> float:
         """Return the cost of the most expensive candidate at one size."""
-        return float(evaluate_curves(self._look_up.curves, self.powers, sizes_of(self._check_size(size))).max())
+        return float(evaluate_curves(self._look_up.curves, self.powers, size_to_tuple(self._check_size(size))).max())
 
     def _item(self, candidate: int, region: int, cost: float, size: Any) -> SkylineItem:
         accuracy = self._levels[region][candidate]
@@ -215,14 +218,14 @@ class IndexPlan(IndexContents):
 
     @property
     def default_size(self) -> tuple[float, ...] | None:
-        """The fixed size, else the median size of the build; None if costs do not depend on size."""
+        """The fixed size, else the median size in the build; None if costs do not depend on size."""
         if self.fixed_size:
             return self.fixed_size
         return tuple(max(part, 1.0) for part in self.median_size) if self.powers.shape[1] else None
 
     def _extent(self, size: Any) -> float | None:
-        """Return the product of a size's numbers, or of the fixed size's; None without either."""
-        lengths = sizes_of(size) or self.fixed_size
+        """Return the product of the numbers of a size or of the fixed size; None without either."""
+        lengths = size_to_tuple(size) or self.fixed_size
         return prod(lengths) if lengths else None
 
     def predict(
@@ -257,7 +260,7 @@ class IndexPlan(IndexContents):
         return classify_rows(self, self._mask(features, "features"), values, learner_modules)
 
     def encode_features(self, table: FeatureTable) -> Floats:
-        """Return the rows of a table in the numerical encoding of models: (n, D).
+        """Return the rows of a table in numerical encoding, as models expect them: (n, D).
 
         Raises:
             InvalidRequest: the table lacks a feature, or its columns are of other types.
@@ -267,15 +270,15 @@ class IndexPlan(IndexContents):
     def _scan_candidates(self, query: IndexQuery, size: Any, budget: float) -> IndexDecision:
         """Return the best candidate within the budget by a linear scan.
 
-        With ``min_accuracy``, the cheapest one that reaches it on validation rows minus one standard error; else the
-        most accurate one without excluded features.
+        With ``min_accuracy``, the best is the cheapest that reaches it on validation rows minus one standard error.
+        Otherwise the best is the most accurate one. Candidates with excluded features are skipped.
         """
         if query.method not in ("poly-dom", "naive") or query.spent is not None or query.computed:
             fault = "is supported only for methods poly-dom and naive, without spent or computed"
             option = "one_standard_error" if query.one_standard_error else "excluded"
             raise InvalidRequest.from_faults(Fault((option if query.min_accuracy is None else "min_accuracy",), fault))
         look_up = self._look_up
-        region, costs = look_up.find_region(size), evaluate_curves(look_up.curves, self.powers, sizes_of(size))
+        region, costs = look_up.find_region(size), evaluate_curves(look_up.curves, self.powers, size_to_tuple(size))
         accuracies, cautious = look_up.accuracies[region], self._cautious_accuracies[region]
         allowed = self.masks[self.candidates] & self._mask(query.excluded, "excluded") == 0
         within = allowed & (costs <= budget)
@@ -296,7 +299,7 @@ class IndexPlan(IndexContents):
         )
 
     def _describe_infeasible(self, query: IndexQuery, budget: float, reached: Floats, costs: Floats) -> str:
-        """Describe the best accuracy within the budget and, where it is known, the budget that would suffice.
+        """Describe the best accuracy within the budget and, if known, the budget that would suffice.
 
         Args:
             reached: (r,), accuracies within the budget.
@@ -342,14 +345,14 @@ class IndexPlan(IndexContents):
 
     def _reach_by_terms(self, chosen: int, size: Any, budget: float) -> tuple[int, float, int]:
         curves = np.array(self._sequences.curves[chosen])[:, ::-1]
-        costs = evaluate_curves(curves, self.powers, sizes_of(size))
+        costs = evaluate_curves(curves, self.powers, size_to_tuple(size))
         count = int(np.argmax(np.append(costs > budget, True))) - 1
         return self._sequences.masks[chosen][count], float(costs[count]), count
 
     def _continue(self, query: IndexQuery, size: Any, budget: float) -> IndexDecision:
-        """Return the best set that is still reachable, given computed features and money spent."""
+        """Return the best set that is still reachable, given computed features and the amount spent."""
         mask, left_out_cost = self._mask(query.computed, "computed"), self._left_out_cost(query)
-        feature_costs = evaluate_curves(self.coefficients, self.powers, sizes_of(size))
+        feature_costs = evaluate_curves(self.coefficients, self.powers, size_to_tuple(size))
         if query.method in ("poly-dom", "naive"):
             exact = partial(self._costs, size)
             within = max(budget - left_out_cost, 0.0)
@@ -365,7 +368,7 @@ class IndexPlan(IndexContents):
         return self._construct(best, accuracy, -paid, query.method)
 
     def _left_out_cost(self, query: IndexQuery) -> float:
-        """Return the cost of computed features that are not in the index; 0 if ``spent`` is given."""
+        """Return the cost of computed features that the index left out; 0 if ``spent`` is given."""
         names = set(query.computed) & set(self.left_out)
         if not names or query.spent is not None:
             return 0.0
@@ -373,7 +376,7 @@ class IndexPlan(IndexContents):
             fault = f"has {', '.join(sorted(names))}, whose cost this artifact does not store: set spent"
             raise InvalidRequest.from_faults(Fault(("computed",), fault))
         places = [at for at, name in enumerate(self.left_out) if name in names]
-        lengths, dimensions = sizes_of(query.size), self.left_out_powers.shape[1]
+        lengths, dimensions = size_to_tuple(query.size), self.left_out_powers.shape[1]
         if len(lengths) != dimensions and dimensions:
             fault = f"must have {dimensions} numbers for the costs of {', '.join(sorted(names))}, got {len(lengths)}"
             raise InvalidRequest.from_faults(Fault(("size",), f"{fault}; or set spent"))
@@ -382,10 +385,13 @@ class IndexPlan(IndexContents):
 
     def _costs(self, size: Any, masks: Int64s) -> Floats:
         curves = SetCosts(self.powers, self.coefficients).sum_features(masks)
-        return evaluate_curves(curves, self.powers, sizes_of(size))
+        return evaluate_curves(curves, self.powers, size_to_tuple(size))
 
     def _list_following(self, method: str, mask: int) -> list[int]:
-        """Return the sequences that continue from a set: the method's own, else those with this prefix, else all."""
+        """Return the sequences that continue from a set.
+
+        These are the method's own sequence, else those with the set as a prefix, else all.
+        """
         sequences = self._sequences
         if method != "greedy":
             return [sequences.choose_sequence(method, 0.0)]
@@ -402,8 +408,11 @@ class IndexPlan(IndexContents):
         return _decision(self.list_names(mask), accuracy, cost, method, None)
 
     def _check_size(self, size: Any) -> Any:
-        """Return a valid size, as a float for costs of at most one dimension; reject others."""
-        lengths = sizes_of(size)
+        """Return a valid size; raise InvalidRequest for others.
+
+        It is a float if costs have at most one dimension.
+        """
+        lengths = size_to_tuple(size)
         dimensions = len(self.fixed_size) or self.powers.shape[1]
         if self.fixed_size:
             if size is not None and lengths != self.fixed_size:
@@ -450,7 +459,7 @@ _put_private = BaseModel.__dict__["__pydantic_private__"].__set__
 def _decision(
     features: tuple[str, ...], accuracy: float, cost: float, method: Method, position: int | None
 ) -> IndexDecision:
-    """Build a decision without validating fields: four times as fast as ``model_construct``."""
+    """Build a decision without validating its fields, four times as fast as ``model_construct``."""
     decision = _new(IndexDecision)
     _put_values(
         decision,

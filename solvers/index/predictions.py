@@ -31,55 +31,57 @@ class Predictions:
 
 
 def predict_items(
-    kept: IndexContents,
+    contents: IndexContents,
     mask: int,
     items: Sequence[Mapping[str, Any]],
     learner_modules: Sequence[str],
     run_in: Callable[..., Any],
 ) -> Predictions:
-    """Classify items with the model of a set; the empty set predicts the most common class, or that of least loss.
+    """Classify items with the model of a set.
+
+    The empty set predicts the most common class, or the answer of least loss.
 
     Raises: as ``IndexPlan.predict``.
     """
     if mask == 0:
-        shares = dict(zip(kept.classes, kept.class_shares.tolist(), strict=True))
-        common = int(kept.choose_answers(kept.class_shares[None])[0])
-        return Predictions((_name_class(kept, common),) * len(items), tuple(dict(shares) for _ in items))
-    owners, every = list_column_owners(kept.columns), [column for own in kept.columns for column in own]
+        shares = dict(zip(contents.classes, contents.class_shares.tolist(), strict=True))
+        common = int(contents.choose_answers(contents.class_shares[None])[0])
+        return Predictions((_name_class(contents, common),) * len(items), tuple(dict(shares) for _ in items))
+    owners, every = list_column_owners(contents.columns), [column for own in contents.columns for column in own]
     columns = [
-        (at, kept.features[f], every[at]) for f in list_members(mask) for at in np.flatnonzero(owners == f).tolist()
+        (at, contents.features[f], every[at]) for f in list_members(mask) for at in np.flatnonzero(owners == f).tolist()
     ]
     codes, probabilities = _predict_codes(
-        kept, mask, encode_items(kept.encoding, columns, items), learner_modules, run_in
+        contents, mask, encode_items(contents.encoding, columns, items), learner_modules, run_in
     )
     return Predictions(
-        tuple(_name_class(kept, code) for code in codes.tolist()),
+        tuple(_name_class(contents, code) for code in codes.tolist()),
         None
         if probabilities is None
-        else tuple(dict(zip(kept.classes, row, strict=True)) for row in probabilities.tolist()),
+        else tuple(dict(zip(contents.classes, row, strict=True)) for row in probabilities.tolist()),
     )
 
 
-def _name_class(kept: IndexContents, code: int) -> str | None:
-    return None if code == len(kept.classes) else kept.classes[code]
+def _name_class(contents: IndexContents, code: int) -> str | None:
+    return None if code == len(contents.classes) else contents.classes[code]
 
 
-def classify_rows(kept: IndexContents, mask: int, values: Floats, learner_modules: Sequence[str]) -> Int64s:
+def classify_rows(contents: IndexContents, mask: int, values: Floats, learner_modules: Sequence[str]) -> Int64s:
     """Return the class codes, (n,), of rows (n, D) from ``encode_features``, by the model of a feature set."""
     if mask == 0:
-        return np.full(len(values), int(kept.choose_answers(kept.class_shares[None])[0]))
-    ends = np.cumsum([0, *kept.widths]).tolist()
+        return np.full(len(values), int(contents.choose_answers(contents.class_shares[None])[0]))
+    ends = np.cumsum([0, *contents.widths]).tolist()
     columns = [column for f in list_members(mask) for column in range(ends[f], ends[f + 1])]
-    return _predict_codes(kept, mask, np.ascontiguousarray(values[:, columns]), learner_modules, run_in_process)[0]
+    return _predict_codes(contents, mask, np.ascontiguousarray(values[:, columns]), learner_modules, run_in_process)[0]
 
 
-def encode_features(kept: IndexContents, table: FeatureTable) -> Floats:
-    """Return a table's rows in the numerical encoding of models: (n, D).
+def encode_features(contents: IndexContents, table: FeatureTable) -> Floats:
+    """Return a table's rows in numerical encoding, as models expect them: (n, D).
 
     Raises: as ``IndexPlan.encode_features``.
     """
-    own, encoding = select_features(table, kept.features), kept.encoding
-    if [each.columns for each in own.spec.features] != list(kept.columns):
+    own, encoding = select_features(table, contents.features), contents.encoding
+    if [each.columns for each in own.spec.features] != list(contents.columns):
         raise InvalidRequest.from_faults(
             Fault(("dataset", "features"), "must have the columns that the index was built from")
         )
@@ -93,22 +95,22 @@ def encode_features(kept: IndexContents, table: FeatureTable) -> Floats:
 
 
 def _predict_codes(
-    kept: IndexContents, mask: int, table: Floats, learner_modules: Sequence[str], run_in: Callable[..., Any]
+    contents: IndexContents, mask: int, table: Floats, learner_modules: Sequence[str], run_in: Callable[..., Any]
 ) -> tuple[Int64s, Floats | None]:
     """Return class codes, (n,), and probabilities, (n, c), if the model has any."""
-    matching = np.flatnonzero(kept.masks[kept.model_sets] == mask)
+    matching = np.flatnonzero(contents.masks[contents.model_sets] == mask)
     if not len(matching):
-        names = ", ".join(kept.features[f] for f in list_members(mask))
+        names = ", ".join(contents.features[f] for f in list_members(mask))
         raise InvalidRequest.from_faults(Fault(("features",), f"model of {names} not found in this artifact"))
     model = int(matching[0])
-    start, end = kept.model_offsets[model : model + 2].tolist()
-    if kept.model_kind == "skops":
-        data = kept.model_bytes[start:end].tobytes()
-        codes, probabilities = run_in(predict_archived, data, table, len(kept.classes), learner_modules)
+    start, end = contents.model_offsets[model : model + 2].tolist()
+    if contents.model_kind == "skops":
+        data = contents.model_bytes[start:end].tobytes()
+        codes, probabilities = run_in(predict_archived, data, table, len(contents.classes), learner_modules)
     else:
-        codes, probabilities = predict_linear(kept.model_numbers[start:end], table, kept.model_kind)
-    if kept.losses is None:
+        codes, probabilities = predict_linear(contents.model_numbers[start:end], table, contents.model_kind)
+    if contents.losses is None:
         return codes, probabilities
     if probabilities is None:
         raise CorruptArtifact("the model must have probabilities, because errors have losses")
-    return kept.choose_answers(probabilities), probabilities
+    return contents.choose_answers(probabilities), probabilities

@@ -1,4 +1,4 @@
-"""Feature preselection by gain and by gain per cost, for tables with too many features for a lattice search.
+"""Feature preselection by gain and by gain per cost, for tables with too many features.
 
 Two matching pursuits choose features one by one, in turn. The first chooses the feature whose bins explain most of the
 residual of the classes; the second chooses the feature whose bins explain most per cost. Each pursuit has a separate
@@ -6,8 +6,8 @@ residual, because a cheap feature that is redundant given an expensive one is st
 affordable. Bins are quantiles, so effects of any shape are detected, but interactions of features are not. No models
 are trained.
 
-The rows of the preselection are not used to estimate accuracies or savings, because on these rows, features that fit by
-chance look informative.
+Features that fit the preselection rows by chance look informative on these rows. So these rows are not used to estimate
+accuracies or savings.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ DESCENT_PASSES = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NarrowedTable:
+class PreselectedTable:
     """A table with the chosen features.
 
     Attributes:
@@ -47,8 +47,8 @@ class NarrowedTable:
     left_out: tuple[str, ...] = ()
 
 
-def narrow_table(table: FeatureTable, costs: Floats, rng: np.random.Generator) -> NarrowedTable:
-    """Choose ``MAX_FEATURES`` features on a third of the rows; smaller tables are unchanged.
+def preselect_features(table: FeatureTable, costs: Floats, rng: np.random.Generator) -> PreselectedTable:
+    """Choose ``MAX_FEATURES`` features on a third of the rows; smaller tables are returned unchanged.
 
     Args:
         costs: (F,), cost of each feature at the median size.
@@ -56,7 +56,7 @@ def narrow_table(table: FeatureTable, costs: Floats, rng: np.random.Generator) -
     """
     features = table.spec.features
     if len(features) <= MAX_FEATURES:
-        return NarrowedTable(table, table)
+        return PreselectedTable(table, table)
     choosing, others = split_rows(table.item_codes, [min(MAX_ROWS, int(SELECTION_SHARE * table.rows))], rng)
     choosing = choosing[np.linspace(0, len(choosing) - 1, min(len(choosing), MAX_ROWS)).astype(np.int64)]
     owners = np.repeat(np.arange(len(features)), [len(feature.columns) for feature in features])
@@ -65,7 +65,7 @@ def narrow_table(table: FeatureTable, costs: Floats, rng: np.random.Generator) -
     )
     whole = select_features(table, [features[place].name for place in np.sort(taken).tolist()])
     left_out = tuple(feature.name for place, feature in enumerate(features) if place not in set(taken.tolist()))
-    return NarrowedTable(whole, whole.take(others), left_out)
+    return PreselectedTable(whole, whole.take(others), left_out)
 
 
 def choose_features(values: Floats, labels: Int64s, owners: Int64s, costs: Floats, count: int) -> Int64s:
@@ -91,7 +91,10 @@ def choose_features(values: Floats, labels: Int64s, owners: Int64s, costs: Float
 
 
 def _pursue_features(bins: UInt8s, labels: Int64s, owners: Int64s, prices: Floats) -> Iterator[int]:
-    """Yield features in the order of one pursuit: by gain per price. bins: (d, n); prices: (F,)."""
+    """Yield features in the order of one pursuit: by gain per price.
+
+    bins: (d, n). prices: (F,).
+    """
     residual = np.eye(int(labels.max()) + 1)[labels]
     residual -= residual.mean(axis=0)
     fitted = np.zeros((len(bins), BINS, residual.shape[1]))
@@ -115,14 +118,17 @@ def _assign_bins(column: Floats) -> UInt8s:
 
 
 def _average_bins(bins: UInt8s, residual: Floats) -> Floats:
-    """Return the mean residual of each bin, (BINS, C), 0 for an empty one."""
+    """Return the mean residual of each bin, (BINS, C); 0 for empty bins."""
     counts = np.maximum(np.bincount(bins, minlength=BINS), 1)
     sums = np.stack([np.bincount(bins, weights=each, minlength=BINS) for each in residual.T], axis=1)
     return np.asarray(sums / counts[:, None])
 
 
 def _measure_gain(bins: UInt8s, residual: Floats) -> float:
-    """Return the reduction of squared residuals, (n, C), by the bins' means, minus what chance would explain."""
+    """Return by how much the bins' means reduce squared residuals, (n, C).
+
+    The reduction that is expected by chance is subtracted.
+    """
     counts = np.bincount(bins, minlength=BINS)
     by_chance = (np.count_nonzero(counts) - 1) * float((residual**2).sum()) / len(residual)
     return float((_average_bins(bins, residual) ** 2 * counts[:, None]).sum()) - by_chance

@@ -5,23 +5,26 @@ from typing import Any
 
 from models.errors import Infeasible, InvalidRequest
 from models.index import IndexQuery
-from parsimony.runs.steps import Ask, Predict, Refusal
+from parsimony.runs.steps import DecisionRequest, Predict, Refusal
 from solvers.base import ModelRunner
 from solvers.index.plan import IndexPlan
 from solvers.running import Decide
 
 
 def make_decisions(plan: IndexPlan, query: IndexQuery, models: ModelRunner) -> Decide:
-    """Return a function that decides within the features that a run has acquired, and predicts from them."""
+    """Return a function that decides and predicts with the features that a run has acquired."""
 
-    def decide(step: Ask | Predict) -> Mapping[str, Any] | Refusal:
+    def decide(step: DecisionRequest | Predict) -> Mapping[str, Any] | Refusal:
         return _predict(plan, step, models) if isinstance(step, Predict) else _choose_acquired(plan, query, step)
 
     return decide
 
 
-def _choose_acquired(plan: IndexPlan, query: IndexQuery, ask: Ask) -> Mapping[str, Any] | Refusal:
-    """Return the acquired features, or the best set within them if they have no model; Refusal: there is none."""
+def _choose_acquired(plan: IndexPlan, query: IndexQuery, ask: DecisionRequest) -> Mapping[str, Any] | Refusal:
+    """Return the acquired features, or the best of their subsets if they have no model.
+
+    Returns a Refusal if no subset has a model.
+    """
     acquired = tuple(name for name in plan.features if name in ask.acquired)
     if plan.has_model(acquired):
         return {"features": acquired, "cost": 0.0}
@@ -34,7 +37,7 @@ def _choose_acquired(plan: IndexPlan, query: IndexQuery, ask: Ask) -> Mapping[st
 
 
 def _predict(plan: IndexPlan, step: Predict, models: ModelRunner) -> Mapping[str, Any] | Refusal:
-    """Classify by the model of some features; a Refusal names those whose cells are invalid.
+    """Classify with the model of some features; a Refusal names features with invalid cells.
 
     Raises InvalidRequest if the features have no model, CorruptArtifact if it cannot predict.
     """

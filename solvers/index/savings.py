@@ -16,7 +16,7 @@ from solvers.savings import (
     Replay,
     SettingReplay,
     measure_best_savings,
-    set_name,
+    name_feature_set,
     split_in_halves,
 )
 
@@ -27,9 +27,9 @@ MAX_SIZES = 300
 
 
 def measure_index_savings(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Savings:
-    """Choose a budget on one half of the rows, and measure savings on the other half, with cross-validated models.
+    """Choose a budget on one half of the rows, and measure savings on the other half.
 
-    Costs of fixed sets and of the index's choices are computed for each row's size.
+    Models are cross-validated. Costs of fixed sets and of the index's choices are computed for each row's size.
 
     Complexity: O(``MAX_BUDGETS`` (``MAX_SIZES`` + n)), and the fits of sets that the search did not train.
     """
@@ -60,7 +60,10 @@ def measure_index_savings(plan: IndexPlan, trainer: Trainer, rng: np.random.Gene
 
 
 def _supported_sizes(plan: IndexPlan, trainer: Trainer) -> Floats:
-    """Return the rows' sizes, (n, k), within those that the plan supports; the median size where rows have none."""
+    """Return the rows' sizes, (n, k), clipped to those that the plan supports.
+
+    Rows without a size get the median size.
+    """
     sizes, dimensions = trainer.dataset.sizes, plan.powers.shape[1]
     if sizes.shape[1] != dimensions:
         sizes = np.broadcast_to(np.array(plan.median_size), (len(sizes), dimensions))
@@ -68,9 +71,10 @@ def _supported_sizes(plan: IndexPlan, trainer: Trainer) -> Floats:
 
 
 def _group_sizes(curves: SetCosts, sizes: Floats) -> tuple[Floats, Int64s]:
-    """Return at most ``MAX_SIZES`` sizes, and the place, (n,), of each row's in them.
+    """Return at most ``MAX_SIZES`` sizes, and the index of each row's size, (n,).
 
-    Sizes are ordered by the cost of all features; a row's is the next one that costs at least as much.
+    Sizes are ordered by the cost of all features. A row is assigned the next size that costs at least as much as its
+    own.
     """
     if not sizes.shape[1]:
         return sizes[:1], np.zeros(len(sizes), dtype=np.int64)
@@ -90,7 +94,7 @@ def _row_costs(curves: SetCosts, masks: Sequence[int], sizes: Floats) -> Floats:
 
 
 def _list_budgets(plan: IndexPlan, curves: SetCosts, sizes: Floats) -> list[float]:
-    """Return candidate budgets: costs of nearly the most accurate sets at the sizes, evenly by rank."""
+    """Return candidate budgets, evenly by rank: costs of the nearly most accurate sets."""
     if plan.fixed_budget is not None:
         return [plan.fixed_budget]
     levels = plan.accuracies[plan.candidates]
@@ -115,7 +119,9 @@ def list_fixed_sets(plan: IndexPlan) -> dict[str, int]:
     for k in range(n):
         sets.setdefault(sum(1 << f for f in cheapest[:k]), f"the {k} cheapest features")
         sets.setdefault(sum(1 << f for f in plan.orders[0, :k].tolist()), f"the first {k} of forward selection")
-    return {name if mask + 1 == 1 << n else set_name(_names(plan, mask), name): mask for mask, name in sets.items()}
+    return {
+        name if mask + 1 == 1 << n else name_feature_set(_names(plan, mask), name): mask for mask, name in sets.items()
+    }
 
 
 def _names(plan: IndexPlan, mask: int) -> list[str]:

@@ -1,11 +1,11 @@
 """Winner's curse: bootstrap correction of the accuracy of the best of many feature sets.
 
 Choosing and evaluating on the same rows is optimistically biased. The bias is estimated by resampling the rows with
-replacement and choosing again: the optimism is the chosen set's accuracy on the resample minus that on all rows.
-The alternative, cross-validation of the choice, has as little bias, but a third more variance.
+replacement and choosing again. The optimism is the chosen set's accuracy on the resample minus its accuracy on all
+rows. Cross-validation of the choice would have the same bias, but a third more variance.
 
-A minimum accuracy requires a further choice. This choice uses the validation rows, two fifths of all rows. The other
-rows, the holdout rows, estimate the reported accuracy.
+A query with a minimum accuracy makes a further choice. This choice uses the validation rows, two fifths of all rows.
+The reported accuracy is estimated on the other rows, the holdout rows.
 
 Source: Efron, Tibshirani, *An Introduction to the Bootstrap*, Section 17.6; for many models Tsamardinos, Greasidou,
 Borboudakis, *Bootstrapping the out-of-sample predictions*, 2018.
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Int64s, Singles
-from solvers.item_splits import resampled_counts, split_rows
+from solvers.item_splits import bootstrap_counts, split_rows
 from solvers.savings import RESAMPLINGS
 
 Outcomes = NDArray[Any]
@@ -37,15 +37,15 @@ def measure_reached_accuracies(
 ) -> tuple[Floats, float]:
     """Return bias-corrected accuracies of m sets, (m, 3), and the share of validation rows.
 
-    Each set is evaluated as the best among its competitors: the sets that do not cost more than it, or that cost less
-    than the cheapest more accurate set.
+    Each set is evaluated as the best of its competitors. These are the sets that cost no more than it, and the sets
+    that cost less than the cheapest more accurate set.
 
     Args:
         right: for each set the outcomes of cross-validated models (``pack_outcomes``).
         items: (n,), equal for rows of one item.
         costs: (m,).
     Returns:
-        Accuracy on validation rows, accuracy on holdout rows, and standard deviation of the choice.
+        By column: accuracy on validation rows, accuracy on holdout rows, and standard deviation of the choice.
     Complexity: O(m n), and O(c n) per resample for c sets that can be chosen.
     """
     choosing = draw_validation_rows(items, rng)
@@ -56,7 +56,7 @@ def measure_reached_accuracies(
 
 
 def draw_validation_rows(items: Int64s, rng: np.random.Generator) -> Bools:
-    """Draw the validation rows, whole items: (n,)."""
+    """Draw the validation rows as whole items: (n,)."""
     choosing = np.zeros(len(items), dtype=bool)
     choosing[split_rows(items, [max(int(VALIDATION_SHARE * len(items)), 1)], rng)[0]] = True
     return choosing
@@ -99,8 +99,10 @@ def _weighted_mean(values: Outcomes, weights: Floats | None) -> float:
 
 
 def pack_outcomes(right: Outcomes) -> bytes:
-    """Return outcomes, (n,), as bytes: one bit per row if all are correct or wrong, else qualities in single
-    precision."""
+    """Return outcomes, (n,), as bytes.
+
+    Uses one bit per row if every outcome is 0 or 1, else qualities in single precision.
+    """
     return (np.packbits(right) if right.dtype == np.bool_ else right.astype("<f4")).tobytes()
 
 
@@ -118,7 +120,7 @@ def unpack_outcomes(data: bytes, rows: int) -> Outcomes:
 def estimate_prefix_optimism(
     right: Singles, items: Int64s, rng: np.random.Generator, weights: Floats | None = None
 ) -> Floats:
-    """Return optimism and standard deviation of the choice among the first 1, 2, … sets: (c, 2).
+    """Return optimism and standard deviation of choosing among the first j sets, j = 1, …, c: (c, 2).
 
     Ties go to the first set.
 
@@ -130,7 +132,7 @@ def estimate_prefix_optimism(
     accuracies = right.mean(axis=1, dtype=np.float64) if weights is None else right @ weights
     sums = np.zeros((3, len(right)))
     for _ in range(BOOTSTRAP_RESAMPLINGS // _AT_ONCE):
-        drawn = resampled_counts(items, _AT_ONCE, rng).astype(np.float64)
+        drawn = bootstrap_counts(items, _AT_ONCE, rng).astype(np.float64)
         if weights is not None:
             drawn *= len(items) * weights
         counts = right @ drawn.T.astype(right.dtype)  # exact where they are integers
@@ -144,14 +146,17 @@ def estimate_prefix_optimism(
 
 
 def _list_contenders(accuracies: Floats, most: int) -> Int64s:
-    """Return the sets, by rising costs, nearest to the best one that costs no more; others are never chosen."""
+    """Return the sets nearest in accuracy to the best set that costs no more, by rising cost.
+
+    All other sets are never chosen.
+    """
     behind = np.maximum.accumulate(accuracies) - accuracies
     nearest = np.argsort(behind, kind="stable")[:most]
     return np.union1d([0], nearest).astype(np.int64)
 
 
 def _find_last_within(accuracies: Floats, costs: Floats, rising: Floats) -> Int64s:
-    """Return the place by rising costs, (m,), of the most expensive set that each is compared with when chosen."""
+    """Return the index, (m,), by rising cost, of the most expensive competitor of each set."""
     by_accuracy = np.argsort(-accuracies, kind="stable")
     cheapest = np.append(np.inf, np.minimum.accumulate(costs[by_accuracy]))
     more_accurate = np.searchsorted(-accuracies[by_accuracy], -accuracies, side="left")

@@ -1,4 +1,4 @@
-"""Accuracy as a function of the item's size: linear splines in log size, fitted to correct and wrong answers.
+"""Accuracy as a function of item size: linear splines in log size, fitted to correct and wrong answers.
 
 A feature whose cost grows with size is often more informative for large items. Then a single accuracy for all sizes is
 too high for small items and too low for large ones. The number of knots is chosen by leave-one-out cross-validation.
@@ -82,10 +82,10 @@ def spline_basis(knots: Floats, at: Floats) -> Floats:
 
 
 def choose_knots(right: Outcomes, extents: Floats, items: Int64s) -> Floats:
-    """Choose spline knots by leave-one-out cross-validation; (0,): size does not matter.
+    """Choose spline knots by leave-one-out cross-validation; (0,) if size does not matter.
 
     Args:
-        right: (s, n), rows that each of some feature sets classifies correctly.
+        right: (s, n), whether each of s feature sets classifies each row correctly.
         extents: (n,), extents of the rows' sizes.
         items: (n,), equal for rows of one item.
     Complexity: O(s n K).
@@ -105,7 +105,7 @@ def choose_knots(right: Outcomes, extents: Floats, items: Int64s) -> Floats:
 
 
 def _left_out_errors(basis: Floats, values: Floats) -> Floats:
-    """Return the mean squared leave-one-out error of each row over the sets: (n,)."""
+    """Return the squared leave-one-out error of each row, mean over the sets: (n,)."""
     projection = _projection(basis)
     leverage = np.einsum("nk,kn->n", basis, projection)
     residuals = (values - basis @ (projection @ values)) / np.maximum(1 - leverage, 1e-9)[:, None]
@@ -118,10 +118,10 @@ def _projection(basis: Floats) -> Floats:
 
 
 def find_regions(right: Outcomes, sizes: Floats, items: Int64s, *, has_regions: bool) -> SizeRegions:
-    """Find where accuracies depend on size: knots, and regions of about equally many rows.
+    """Return the knots where accuracies depend on size, and regions of about equally many rows.
 
     Args:
-        right: (s, n), rows that each of some feature sets classifies correctly.
+        right: (s, n), whether each of s feature sets classifies each row correctly.
         sizes: (n, d), sizes of the rows.
         items: (n,), equal for rows of one item.
         has_regions: whether costs depend on size, so that the choice may differ by region.
@@ -141,7 +141,7 @@ def _region_edges(extents: Floats) -> Floats:
     return np.asarray(edges[(edges > 1) & (edges > extents.min())])
 
 
-def region_levels(regions: SizeRegions, bits: Sequence[bytes], sizes: Floats) -> Floats:
+def compute_region_accuracies(regions: SizeRegions, bits: Sequence[bytes], sizes: Floats) -> Floats:
     """Return the accuracies of m feature sets at the center of each region: (R, m)."""
     at = np.log(np.prod(sizes, axis=1))
     levels = _fit_levels(bits, spline_basis(regions.knots, at), np.arange(len(at)))
@@ -167,7 +167,9 @@ def fit_size_curves(
     costs_at: Callable[[Floats], Floats],
     rng: np.random.Generator,
 ) -> SizeCurves:
-    """Fit accuracy as a function of size for m feature sets, and estimate the optimism of the choice in each region.
+    """Fit accuracy as a function of size for m feature sets.
+
+    Also estimates the optimism of the choice in each region.
 
     Args:
         bits: for each set the packed bits of its correctly classified rows, cross-validated.

@@ -13,14 +13,14 @@ Curve = tuple[list[float], list[float]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeExpectations:
-    """Accuracy splines of all sets that can be chosen, as Python numbers for look-ups within microseconds.
+    """Accuracy splines of all sets that can be chosen, as Python numbers for fast look-ups.
 
     Attributes:
         knots: logarithms of extents.
         edges: extents where regions begin.
         covariance: covariance of the levels at the knots, for holdout rows and for all rows.
-        rows: upper bounds of the effective number of rows: the rows of one region, because the spline may deviate from
-            the true curve.
+        rows: upper bounds of the effective number of rows. A bound is the rows of one region, because the spline may
+            deviate from the true curve.
         levels: for each set the accuracies at the knots, on holdout rows and on all rows.
         biases: for each set its optimism and spread by region.
     """
@@ -33,21 +33,21 @@ class SizeExpectations:
     biases: dict[tuple[str, ...], Curve]
 
     @classmethod
-    def from_contents(cls, kept: IndexContents) -> "SizeExpectations":
+    def from_contents(cls, contents: IndexContents) -> "SizeExpectations":
         """Read the splines from a plan's arrays."""
-        places = np.union1d(kept.candidates, kept.model_sets).tolist()
-        named = {place: kept.list_names(int(kept.masks[place])) for place in places}
-        _, others, every = kept.size_levels
-        _, of_others, of_every = kept.size_covariance.tolist()
-        parts = max(len(kept.size_knots), len(kept.size_centers))
+        places = np.union1d(contents.candidates, contents.model_sets).tolist()
+        named = {place: contents.list_names(int(contents.masks[place])) for place in places}
+        _, others, every = contents.size_levels
+        _, of_others, of_every = contents.size_covariance.tolist()
+        parts = max(len(contents.size_knots), len(contents.size_centers))
         return cls(
-            kept.size_knots.tolist(),
-            kept.size_edges.tolist(),
+            contents.size_knots.tolist(),
+            contents.size_edges.tolist(),
             (of_others, of_every),
-            ((kept.rows - kept.choosing) / parts, kept.rows / parts),
+            ((contents.rows - contents.choosing) / parts, contents.rows / parts),
             {named[place]: (others[:, place].tolist(), every[:, place].tolist()) for place in places},
             {
-                named[place]: (kept.size_optimism[:, place].tolist(), kept.size_spread[:, place].tolist())
+                named[place]: (contents.size_optimism[:, place].tolist(), contents.size_spread[:, place].tolist())
                 for place in places
             },
         )
@@ -69,7 +69,10 @@ class SizeExpectations:
         return accuracy, max(int(variance / error), 1)
 
     def count_rows(self, extent: float, which: int = 1) -> float:
-        """Return the effective number of rows at an extent. which: 1 for all rows, 0 for holdout rows."""
+        """Return the effective number of rows at an extent.
+
+        which: 1 for all rows, 0 for holdout rows.
+        """
         low, high, share = self._between(extent)
         table = self.covariance[which]
         leverage = (1 - share) ** 2 * table[low][low] + share**2 * table[high][high]

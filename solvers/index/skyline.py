@@ -6,10 +6,12 @@ from models.arrays import Floats, Int64s
 
 
 def find_skyline(costs: Floats, accuracies: Floats) -> Int64s:
-    """Return the skyline of sets given by preference: falling accuracy, then fewer features, then names.
+    """Return the skyline of sets that are sorted by preference.
 
-    Of equally accurate sets, the cheapest is kept; of equally expensive sets, the most accurate; of equal sets, the
-    first.
+    Preference is falling accuracy, then fewer features, then names.
+
+    Of equally accurate sets, the cheapest is kept. Of equally expensive sets, the most accurate is kept. Of equal sets,
+    the first is kept.
 
     Args:
         costs, accuracies: (c,).

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.arrays import Floats, Int64s
 from models.cost import Residuals
-from solvers.index.baselines import measure_full_size, measure_size
+from solvers.index.baselines import measure_full_size, measure_index_size
 from solvers.index.costs import SetCosts, list_members
 from solvers.index.crossings import SkylineIndex
 from solvers.index.lattice import ExpandedSets
@@ -40,8 +40,8 @@ def summarize(
         "expanded": len(expanded.masks),
         "pruned": expanded.pruned,
         "candidates": len(plan.candidates),
-        "breakpoints": measure_size(index).points,
-        "index_entries": measure_size(index).entries,
+        "breakpoints": measure_index_size(index).points,
+        "index_entries": measure_index_size(index).entries,
         "crossings": index.crossings,
         "breakpoints_if_all": every.points,
         "index_entries_if_all": every.entries,
@@ -81,8 +81,9 @@ def summarize(
 def measure_monotonicity(expanded: ExpandedSets) -> tuple[list[dict[str, Any]], float]:
     """Measure decreases of accuracy from a set to a superset, by the number of features between them.
 
-    For each distance, over all pairs of expanded sets: the number of pairs, of violations of Axiom 2.1, and the
-    violations' median, 0.95 quantile, and maximum; then the tolerance that covers 0.95 of all violations.
+    For each distance, over all pairs of expanded sets, return the number of pairs and the number of violations of Axiom
+    2.1. Also return the violations' median, 0.95 quantile, and maximum. The last value is the tolerance that covers
+    0.95 of all violations.
 
     >>> chain = ExpandedSets(2, np.array([0, 1, 3]), np.array([0.5, 0.75, 0.5]), np.array([0.5, 0.75, 0.5]))
     >>> [(row["distance"], row["violating"], row["largest"]) for row in measure_monotonicity(chain)[0]]
@@ -127,7 +128,10 @@ def _best(plan: IndexPlan) -> dict[str, Any]:
 
 
 def _saving(plan: IndexPlan) -> dict[str, Any]:
-    """Compare the cheapest candidate of nearly the best accuracy with all features, at the median size."""
+    """Compare the cheapest candidate of nearly the best accuracy with all features.
+
+    Costs are those at the median size.
+    """
     accuracies = plan.accuracies[plan.candidates]
     near = plan.masks[plan.candidates[accuracies >= accuracies.max() - ACCURACY_MARGIN]]
     masks = np.append(near, (1 << len(plan.features)) - 1)

@@ -1,8 +1,8 @@
 """Parallel, cached training of feature sets.
 
-A result is cached under the hash of everything that it depends on: the table's values and labels, learner and
-parameters, folds, seed, and the set's columns. The hash does not include alpha, τ, and costs. So a build with other
-values of these reuses earlier trainings, and a canceled build continues where it stopped.
+The cache key of a result is a hash of everything that it depends on: the table's values and labels, learner and
+parameters, folds, seed, and the set's columns. The hash does not include alpha, τ, and costs. So a build that changes
+only these reuses earlier trainings. A canceled build continues where it stopped.
 """
 
 import json
@@ -47,8 +47,8 @@ class Trainer:
         known: accuracies by mask.
         bits: outcomes of the rows by mask (``pack_outcomes``).
         max_requested, max_seconds: budgets; a training that would exceed a budget raises BudgetExhausted.
-        trained, recalled: number of feature sets whose accuracy was computed, and whose accuracy was in the cache.
-        models_trained, models_recalled: number of final models that were trained, and that were in the cache.
+        trained, recalled: number of feature sets whose accuracy was computed, and number found in the cache.
+        models_trained, models_recalled: number of final models that were trained, and number found in the cache.
         done_steps: reported progress.
     """
 
@@ -87,7 +87,10 @@ class Trainer:
         return made
 
     def _grade_empty_set(self) -> Outcomes:
-        """Return the outcomes of the answer without features, (n,): the most common class, or that of least loss."""
+        """Return the outcomes of the answer without features, (n,).
+
+        The answer is the most common class, or the one of least loss.
+        """
         labels, losses = self.dataset.labels, self.dataset.losses
         shares = np.bincount(labels, minlength=len(self.dataset.classes)) / len(labels)
         if losses is None:
@@ -95,7 +98,7 @@ class Trainer:
         return losses.grade_answers(np.tile(shares, (len(labels), 1)), labels)
 
     def _check_serialization(self) -> None:
-        """Train and serialize one small model, to fail before many are trained."""
+        """Train and serialize one small model, so that an unsupported learner fails early."""
         from sklearn.base import clone  # half of what a server's start would take
 
         rows, columns = self.folds[0][0], self.columns[0]
@@ -124,16 +127,19 @@ class Trainer:
 
     @property
     def requested(self) -> int:
-        """The number of feature sets whose accuracy was requested, without the empty set, which needs no training."""
+        """The number of feature sets whose accuracy was requested.
+
+        The empty set does not count, because it needs no training.
+        """
         return len(self.known) - 1
 
     def report_progress(self, done: int, message: str) -> None:
-        """Report progress, which never decreases; a canceled build stops here."""
+        """Report progress, which never decreases; raises Cancelled for a canceled build."""
         self.done_steps = max(self.done_steps, min(done, self.total_steps))
         self.run.progress(self.done_steps, self.total_steps, message)
 
     def with_dataset(self, table: FeatureTable) -> "Trainer":
-        """Return a trainer of final models on another table of the same features."""
+        """Return a copy that trains final models on another table of the same features, with its own cache keys."""
         return replace(self, dataset=table, prefix=_hash_inputs(table, self.options, self.seed))
 
     @property
@@ -143,7 +149,7 @@ class Trainer:
 
     @property
     def strength(self) -> float | None:
-        """C of a logistic regression that can be trained on batches of feature sets; None for other learners."""
+        """Parameter C of a logistic regression that supports batched training; None for other learners."""
         options = self.options
         C = options.learner_params.get("C", 1.0)
         if options.learner != LOGISTIC or not options.standardize or not set(options.learner_params) <= {"C"}:
@@ -153,7 +159,7 @@ class Trainer:
         return float(C) if STRENGTH_RANGE[0] <= C <= STRENGTH_RANGE[1] else None
 
     def estimate_seconds(self) -> float:
-        """Estimate the time to evaluate all feature sets, from some sets of half the features."""
+        """Estimate the seconds to evaluate all feature sets, from a sample of sets of half the features."""
         features = len(self.columns)
         ring = [f % features for f in range(2 * features)]
         count = 1 if self.strength is None else features
@@ -190,11 +196,12 @@ class Trainer:
         self.known[mask] = estimators.compute_accuracy(unpack_outcomes(bits, self.dataset.rows), self.folds)
 
     def list_correct(self, masks: Sequence[int]) -> dict[int, Floats]:
-        """Return for each mask whether each row is classified correctly, (n,): 1 or 0; with losses, the quality of the
-        answer.
+        """Return the quality of each row's answer for each mask, (n,): 1 if correct, else 0.
+
+        With losses, it is the quality that the loss matrix defines.
 
         The empty set predicts the most common class, or the answer of least loss. Sets that were not requested before
-        do not count against budgets.
+        are not charged to budgets.
         """
         others = [mask for mask in masks if mask not in self.bits]
         bits = self.bits | {mask: data for mask, data, _ in self._results("right", others)}
@@ -263,7 +270,7 @@ class Trainer:
 
 
 def _hash_inputs(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
-    """Hash what every result depends on."""
+    """Return the hash of all inputs that every result depends on."""
     columns = [column for feature in dataset.spec.features for column in feature.columns]
     identity = {
         "columns": columns,
@@ -284,7 +291,7 @@ def _hash_inputs(dataset: FeatureTable, options: IndexOptions, seed: int) -> str
 
 
 def _hash_source(path: str) -> str:
-    """Hash the module of a custom learner: it may change without a version."""
+    """Return the hash of a custom learner's module, which has no version."""
     module = import_module(path.rpartition(".")[0])
     if module.__name__.startswith("sklearn.") or not getattr(module, "__file__", None):
         return ""

@@ -1,11 +1,11 @@
 """Safe serialization of trained models: linear models as numbers (``linear``), others as skops archives.
 
-Archives are reproducible: skops names entries by memory addresses and dates them; both are replaced.
+Archives are reproducible: the memory addresses and dates that skops writes are replaced.
 
 Security: loading and predicting from untrusted bytes creates only types of ``trusted_types``, and classes of modules
 that the caller names, with any state. It runs no code of the archive, opens no files, and starts no processes. Every
 failure is a CorruptArtifact. Not covered: compiled code of scikit-learn with malicious state. Trees and support vectors
-are checked, but a crafted state can still crash the process, or exhaust its time and memory: a server must call
+are checked. Still, a crafted state can crash the process, or exhaust its time and memory. So a server must call
 ``predict_archived`` in a sandbox process.
 """
 
@@ -27,14 +27,17 @@ from models.errors import CorruptArtifact
 from solvers.learners.estimators import iterate_parts
 from solvers.learners.linear import get_model_kind, pack_linear
 from solvers.learners.trusted_types import find_untrusted, list_types
-from solvers.zips import write_stored_zip
+from solvers.stored_zip import write_stored_zip
 
 _UNCHECKED = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
 """Ensembles that check a table once for all their trees."""
 
 
 def to_bytes(classifier: Any, modules: Sequence[str] = ()) -> bytes:
-    """Serialize a trained classifier; raises InvalidRequest for types that are neither trusted nor of ``modules``."""
+    """Serialize a trained classifier.
+
+    Raises InvalidRequest for types that are neither trusted nor defined in ``modules``.
+    """
     if get_model_kind(classifier) == "skops":
         return _write_archive(classifier, modules)
     return pack_linear(classifier).astype("<f8").tobytes()
@@ -43,7 +46,9 @@ def to_bytes(classifier: Any, modules: Sequence[str] = ()) -> bytes:
 def predict_archived(
     data: bytes, table: Floats, classes: int, modules: Sequence[str] = ()
 ) -> tuple[NDArray[np.intp], Floats | None]:
-    """Load a model and predict, in this thread: class codes (n,), and probabilities (n, classes) or None.
+    """Load a model and predict in this thread.
+
+    Returns class codes (n,), and probabilities (n, classes) or None.
 
     Raises CorruptArtifact for any failure, except a crash of the process (see the module's docstring).
     """
@@ -62,7 +67,7 @@ def predict_archived(
 
 
 def _probabilities(model: Any, table: Floats) -> Floats | None:
-    """Return probabilities or None: some classifiers have the method, but reject it by their parameters."""
+    """Return probabilities or None: with some parameters, ``predict_proba`` exists but raises."""
     try:
         return np.asarray(model.predict_proba(table), dtype=np.float64) if hasattr(model, "predict_proba") else None
     except ValueError:
@@ -145,7 +150,10 @@ def _write_archive(classifier: Any, modules: Sequence[str]) -> bytes:
 
 
 def _renumber(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
-    """Copy a schema with memory addresses, and names made from them, numbered in order; equal plain values are one."""
+    """Copy a schema with memory addresses, and names made from them, numbered in order.
+
+    Equal plain values become one entry.
+    """
     if isinstance(node, list):
         return [_renumber(each, names, numbers) for each in node]
     if not isinstance(node, dict):
@@ -163,7 +171,10 @@ def _renumber(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
 
 
 def _check_parts(model: Any) -> None:
-    """Reject trees and support vectors with indices out of range, or cycles, for the columns of their estimator."""
+    """Reject trees and support vectors with indices out of range or with cycles.
+
+    Indices must fit the columns of their estimator.
+    """
     owned, trees = set(), set()
     for part in iterate_parts(model):
         kind = type(part)
@@ -187,7 +198,7 @@ def _check_parts(model: Any) -> None:
 
 
 def _check_members(ensemble: Any) -> None:
-    """Check the trees of an ensemble that gives them its table unchecked."""
+    """Check the trees of an ensemble that passes its table to them unchecked."""
     members = np.asarray(ensemble.estimators_, dtype=object)
     boosted = 1 if ensemble.n_classes_ == 2 else ensemble.n_classes_
     is_valid = (

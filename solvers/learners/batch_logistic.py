@@ -3,8 +3,8 @@
 The loss is that of scikit-learn's ``LogisticRegression``: C times the sum of the items' log losses, plus half the
 squared norm of the coefficients, without the intercept. It is convex, so Newton's method finds the unique minimum. Sets
 with equally many columns are trained together, as stacked matrices. Gradients are in double precision, the Hessian in
-single precision. If there are many sets, the model of all columns is trained first. The start for each set minimizes a
-quadratic approximation of this model's loss in which the coefficients of all other columns are 0. This halves the
+single precision. If there are many sets, the model of all columns is trained first. Each set starts from the minimum of
+a quadratic approximation of that model's loss, with the coefficients of all other columns fixed at 0. This halves the
 number of steps.
 
 A model of k outputs (1 for two classes, else one for each class) over d columns is (k, d + 1) numbers, the intercept
@@ -74,7 +74,10 @@ def fit_sets(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _QuadraticApproximation:
-    """Loss around the model of D columns: Hessian (k, D, k, D), Hessian times model (k, D), and column indices."""
+    """Quadratic approximation of the loss around the model of D columns.
+
+    Holds the Hessian (k, D, k, D), Hessian times model (k, D), and column indices.
+    """
 
     curvature: Floats
     slope: Floats
@@ -84,7 +87,7 @@ class _QuadraticApproximation:
     def from_sets(
         cls, whole: Floats, truth: Floats, sets: Sequence[Columns], C: float
     ) -> "_QuadraticApproximation | None":
-        """Train the model of all columns in any set, or return None if that is too expensive."""
+        """Train the model of all columns in any set; return None if that is too expensive."""
         used = sorted({column for columns in sets for column in columns})
         k, p = len(truth), len(used) + 1
         if sum((len(columns) + 1) ** 2 for columns in sets) < MIN_WARM_START_RATIO * p**2:
@@ -97,7 +100,10 @@ class _QuadraticApproximation:
         return cls(curvature.reshape(k, p, k, p), slope, np.searchsorted(columns, np.arange(len(whole))))
 
     def minimize(self, columns: NDArray[np.intp]) -> Floats:
-        """Return the minima for models of a batch of columns, (b, p), that are 0 elsewhere: (b, k, p)."""
+        """Return the minima for models of a batch of columns, (b, p), as (b, k, p).
+
+        All other coefficients are 0.
+        """
         own = self.places[columns]
         b, p = own.shape
         k = len(self.slope)
@@ -144,7 +150,10 @@ def _group_by_size(sizes: Sequence[int], rows: int, classes: int) -> list[list[i
 
 
 def _newton(tables: Floats, truth: Floats, starts: Floats, C: float) -> Floats:
-    """Train a batch: tables (b, p, n), truth (k, n), starts (b, k, p): (b, k, p)."""
+    """Train a batch of models by Newton's method.
+
+    Inputs are tables (b, p, n), truth (k, n), and starts (b, k, p). Models are returned as (b, k, p).
+    """
     b, p, _ = tables.shape
     k = len(truth)
     steering = _cast_for_hessian(tables, C)
@@ -183,7 +192,7 @@ def _cast_for_hessian(tables: Floats, C: float) -> NDArray[np.floating]:
 
 
 def _choose_starts(tables: Floats, truth: Floats, starts: Floats, C: float) -> tuple[Floats, Floats, Floats]:
-    """Replace starts by 0 where that is better; return models, losses, and probabilities."""
+    """Replace a start by 0 if that has a lower loss; return models, losses, and probabilities."""
     losses, probabilities = _evaluate(tables, truth, starts, C)
     outputs = max(len(truth), 2)
     level = C * truth.shape[1] * log(outputs)
@@ -213,7 +222,10 @@ def _evaluate(tables: Floats, truth: Floats, models: Floats, C: float) -> tuple[
 
 
 def _compute_hessians(tables: NDArray[np.floating], probabilities: Floats, C: float) -> Floats:
-    """Return Hessians, (b, k p, k p), with a penalty on a common shift of all intercepts, which the loss ignores."""
+    """Return Hessians, (b, k p, k p).
+
+    A penalty fixes the common shift of all intercepts, which does not change the loss.
+    """
     b, p, _ = tables.shape
     k = probabilities.shape[1]
     cast = probabilities.astype(tables.dtype)
@@ -236,7 +248,10 @@ def _search_line(
     losses: Floats,
     C: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """Take each model's step, halved until the loss does not increase; return models, losses, and probabilities."""
+    """Take each model's step, halved until the loss does not increase.
+
+    Return models, losses, and probabilities.
+    """
     lengths = np.ones(len(models))
     for _ in range(MAX_HALVINGS):
         reached = models - lengths[:, None, None] * steps

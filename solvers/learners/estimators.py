@@ -18,7 +18,7 @@ import numpy as np
 from models import Fault, FeatureTable, InvalidRequest, ParsimonyError
 from models.arrays import Bools, Floats, Int32s, Int64s
 from models.losses import Losses
-from solvers.item_splits import ItemRows, rarest_label_of_items
+from solvers.item_splits import GroupedRows, stratify_labels_by_item
 
 Folds = Sequence[tuple[Int64s, Int64s]]
 
@@ -35,9 +35,11 @@ def make_classifier(
     standardize: bool = False,
     seed: int = 0,
 ) -> Any:
-    """Return an untrained classifier; raises InvalidRequest if it is not allowed or its parameters are invalid.
+    """Return an untrained classifier.
 
-    A parameter that is a classifier is ``{"learner": path, "learner_params": {...}}``, also inside lists.
+    Raises InvalidRequest if the class is not allowed or its parameters are invalid.
+
+    To pass a classifier as a parameter, use ``{"learner": path, "learner_params": {...}}``, also inside lists.
 
     Args:
         path: import path of a class that is defined in an allowed module.
@@ -73,7 +75,7 @@ def make_classifier(
 
 
 def _make_nested(value: Any, allowed_modules: Sequence[str], seed: int) -> Any:
-    """Replace descriptions of classifiers by classifiers."""
+    """Replace descriptions of classifiers in parameters by classifiers."""
     if isinstance(value, list):
         return [_make_nested(each, allowed_modules, seed) for each in value]
     if isinstance(value, dict) and isinstance(value.get("learner"), str) and value.keys() <= _DESCRIBED:
@@ -116,8 +118,8 @@ def make_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
 
     Raises InvalidRequest if a class has fewer items than folds.
     """
-    grouped = ItemRows.from_codes(dataset.item_codes)
-    labels = rarest_label_of_items(grouped, dataset.labels)
+    grouped = GroupedRows.from_codes(dataset.item_codes)
+    labels = stratify_labels_by_item(grouped, dataset.labels)
     counts = np.bincount(labels, minlength=len(dataset.classes))
     least = int(np.argmin(counts))
     if counts[least] < folds:
@@ -132,7 +134,7 @@ def make_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
 
 
 def compute_accuracy(right: Bools | Floats, folds: Folds) -> float:
-    """Return the mean accuracy over folds, given which rows are correct, (n,).
+    """Return the mean accuracy over folds, given whether each row is correct, (n,).
 
     >>> compute_accuracy(np.array([False, True, True]), [(np.array([2]), np.array([0, 1]))])
     0.5
@@ -143,8 +145,11 @@ def compute_accuracy(right: Bools | Floats, folds: Folds) -> float:
 def cross_validate(
     classifier: Any, table: Floats, labels: Int32s, folds: Folds, losses: Losses | None = None
 ) -> Bools | Floats:
-    """Return whether each row is classified correctly, or with losses the quality of the answer, (n,), by classifiers
-    trained without its fold."""
+    """Return the quality of each row's answer, (n,): 1 if correct, else 0.
+
+    Each row is classified by a model that was trained without its fold. With losses, the loss matrix defines the
+    quality.
+    """
     from sklearn.base import clone
 
     right = np.zeros(len(labels), dtype=bool if losses is None else np.float64)
@@ -171,10 +176,12 @@ def convert_errors() -> Iterator[None]:
 
 
 def train_classifier(classifier: Any, table: Floats, labels: Int32s) -> Any:
-    """Train a classifier; errors are InvalidRequest, convergence warnings are ignored.
+    """Train a classifier; raises InvalidRequest for its errors.
 
-    Trained nearest-neighbor classifiers are set to brute-force search, with equal results up to ties: a search tree is
-    compiled state, which cannot be checked when a model is loaded.
+    Convergence warnings are ignored.
+
+    Trained nearest-neighbor classifiers are set to brute-force search. A search tree is compiled state, which cannot be
+    checked when a model is loaded. Results are equal up to ties.
     """
     from sklearn.exceptions import ConvergenceWarning
 
@@ -188,14 +195,14 @@ def train_classifier(classifier: Any, table: Floats, labels: Int32s) -> Any:
 
 
 def copy_classifier(classifier: Any) -> Any:
-    """Copy a classifier through pickle, so that results equal those of another process to the last byte."""
+    """Copy a classifier through pickle, so that results are bitwise equal to those of another process."""
     from sklearn.base import clone
 
     return pickle.loads(pickle.dumps(clone(classifier)))
 
 
 def iterate_parts(model: Any) -> Iterator[Any]:
-    """Yield all objects that a model consists of."""
+    """Yield all objects that a model contains."""
     pending, seen = [model], set()
     while pending:
         each = pending.pop()

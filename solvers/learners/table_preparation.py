@@ -1,7 +1,7 @@
 """Preprocessing of tables: imputation, standardization, and one-hot encoding, fitted on training rows.
 
-Missing numbers become the median of their column; numbers are standardized. Missing categories become the most frequent
-one; categories are one-hot encoded, unknown ones as all 0. Fitted values are arrays.
+A missing number becomes the median of its column. Numbers are standardized. A missing category becomes the most
+frequent one. Categories are one-hot encoded; an unknown category is encoded as all 0. Fitted values are arrays.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from models.arrays import Bools, Floats, Int64s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preparation:
-    """Fitted preprocessing from d columns to D.
+    """Fitted preprocessing of d table columns into D numeric columns.
 
     Attributes:
         fills: (d,), imputed values.
         shifts, scales: (d,), for numbers; 0 and 1 for categories.
         offsets: (d + 1,), offsets into ``codes`` by column, empty for numbers.
-        codes: codes of the categories, as in the table.
+        codes: category codes of all categorical columns, concatenated.
     """
 
     fills: Floats

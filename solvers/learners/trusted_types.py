@@ -1,7 +1,7 @@
 """Allowlist of types in archived models: exactly those that scikit-learn's classifiers need.
 
-skops itself trusts all of scikit-learn, where some classes read files. So every node's loader, and its type or
-function, is checked against this list before anything is created.
+skops itself trusts all of scikit-learn, but some of its classes read files. So the loader and the type or function of
+every node are checked against this list before any object is created.
 """
 
 import inspect

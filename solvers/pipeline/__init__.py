@@ -7,7 +7,7 @@ Hamilton, Fulp, *Evolutionary Optimization of High-Coverage Budgeted Classifiers
 module                 contents
 =====================  ===============================================================================================
 ``configurations``     ordered feature-set partitions (Sections 2.1, 3.1, Equations 1 and 2)
-``answer_bank``        cached predictions of the classifier of each feature set; ``bit_rows`` rows as bit sets
+``answer_cache``       cached predictions of the classifier of each feature set; ``bit_packing`` rows as bit sets
 ``objectives``         conclusiveness, conclusive accuracy, cost (Equations 3 to 5); ``unit_costs`` exact sums
 ``exact_front``        exact Pareto front (Section 4.3); ``exact_front_search`` its loop, ``_kernel`` its compiled part
 ``operators``          selection, recombination, mutation (Section 3.2, Algorithms 1 and 2, Equation 7)

@@ -10,7 +10,7 @@ from models.pipeline import PipelineOptions
 from solvers.item_splits import effective_rows
 from solvers.pipeline.classifiers import Answers, Learner, predict, stack_answers, take_most_likely
 from solvers.pipeline.front import FrontResult
-from solvers.pipeline.objectives import Scores
+from solvers.pipeline.objectives import ConfigurationScores
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.prepared_data import PreparedData
 
@@ -39,12 +39,14 @@ def assemble_plan(
     data: PreparedData,
     models: PipelineModels,
     front: FrontResult,
-    tested: Scores,
+    tested: ConfigurationScores,
     cost_errors: Floats,
 ) -> PipelinePlan:
-    """Return a plan, with configurations by increasing cost, then decreasing accuracy and coverage, on the test rows.
+    """Return a plan whose configurations are sorted by their scores on the test rows.
 
-    tested: scores of the front on the test rows; cost_errors: (s,), standard errors of its costs.
+    The order is increasing cost, then decreasing accuracy and coverage.
+
+    tested: scores of the front on the test rows. cost_errors: (s,), standard errors of its costs.
     """
     preparation, criteria = data.preparation, data.criteria
     order = np.lexsort((-tested.coverage, -tested.accuracy, tested.cost))
@@ -82,7 +84,10 @@ def assemble_plan(
     )
 
 
-def tabulate_scores(scores: Scores) -> Floats:
-    """Return coverage, accuracy, cost, and false-positive rate (NaN without a positive class), (c, 4)."""
+def tabulate_scores(scores: ConfigurationScores) -> Floats:
+    """Return coverage, accuracy, cost, and false-positive rate, (c, 4).
+
+    The false-positive rate is NaN without a positive class.
+    """
     alarms = np.full(len(scores.cost), np.nan) if scores.alarms is None else scores.false_positive_rate
     return np.column_stack((scores.coverage, scores.accuracy, scores.cost, alarms))

@@ -1,4 +1,7 @@
-"""Training of feature sets' classifiers: logistic regressions in batches, other learners in parallel through joblib."""
+"""Training of feature sets' classifiers.
+
+Logistic regressions are trained in batches, other learners in parallel through joblib.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -118,7 +121,10 @@ class Learner:
             return fit_sets(self.table, self.labels, self.classes, sets, self.C)
 
     def _run_each(self, work: Callable[..., T], masks: UInt64s, table: Floats | None = None) -> list[T]:
-        """Run ``work`` for each feature set in parallel, on its columns of the training table and of another one."""
+        """Run ``work`` for each feature set in parallel.
+
+        It receives the set's columns of the training table and of another table.
+        """
 
         def job(mask: int) -> Callable[[], T]:
             own = self.columns_of(mask)
@@ -138,7 +144,7 @@ def _check_C(value: Any) -> float:
 
 
 def _serialize(model: Floats) -> bytes:
-    """Serialize a model of ``batch_logistic`` like ``learners.linear``, without a scaler."""
+    """Serialize a model of ``batch_logistic`` in the format of ``learners.linear``, without a scaler."""
     d = model.shape[1] - 1
     numbers = np.concatenate((np.zeros(d), np.ones(d), model[:, :-1].reshape(-1), model[:, -1]))
     return numbers.astype("<f8").tobytes()
@@ -155,7 +161,10 @@ def _answer(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[st
 
 
 def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Sequence[str] = ()) -> Floats:
-    """Return class probabilities, (rows, classes), by a serialized model, for rows with only the model's columns."""
+    """Return class probabilities, (rows, classes), by a serialized model.
+
+    The rows must have only the model's columns.
+    """
     if kind == "skops":
         probabilities = archives.predict_archived(model, table, classes, modules)[1]
     else:

@@ -1,8 +1,10 @@
-"""Pipeline configurations as chromosomes: for each feature the stage that acquires it (EMSCO, Sections 2.1 and 3.1).
+"""Pipeline configurations as chromosomes (EMSCO, Sections 2.1 and 3.1).
 
-A chromosome of n genes in {0, ..., k - 1} assigns a stage to each feature; -1 means never acquired. Chromosomes without
-gaps, whose stages 0 to s - 1 all have features, represent ordered partitions; compression closes gaps. The classifier
-of stage j uses the features of stages 0 to j, as a bit mask.
+A chromosome has, for each feature, the stage that acquires it.
+
+A chromosome of n genes in {0, ..., k - 1} assigns a stage to each feature; -1 means never acquired. A chromosome
+without gaps represents an ordered partition: each of its stages 0 to s - 1 has features. Compression closes gaps. The
+classifier of stage j uses the features of stages 0 to j, as a bit mask.
 """
 
 from collections.abc import Sequence
@@ -122,9 +124,9 @@ def count_stage_features(chromosomes: Int8s, stages: int) -> Int64s:
 
 
 def make_stage_masks(chromosomes: Int8s, stages: int) -> UInt64s:
-    """Return masks of the features known at each stage, (c, n) to (c, stages); bit i is feature i.
+    """Return masks of the features known at each stage, (c, n) to (c, stages).
 
-    After a chromosome's last stage its masks stay the same. Complexity: O(c n stages).
+    Bit i is feature i. After a chromosome's last stage, its masks stay the same. Complexity: O(c n stages).
 
     >>> make_stage_masks(np.array([[1, 0, -1], [0, 0, 0]], dtype=np.int8), 2).tolist()
     [[2, 3], [7, 7]]

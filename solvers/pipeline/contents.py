@@ -10,7 +10,7 @@ from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int8s, Int64s, Probabilities, UInt8s, UInt64s
 from models.base import LARGEST
 from models.pipeline import AtTheEnd
-from solvers.base import refuse_out_of_range
+from solvers.base import check_array_ranges
 from solvers.learners.linear import count_linear_numbers
 from solvers.pipeline.configurations import MAX_FEATURES, REMOVED, compress_chromosomes, make_stage_masks
 
@@ -80,8 +80,11 @@ class PipelineContents:
     """Outcome if no stage accepts: ``reject``, or ``answer`` with the last stage's prediction."""
 
     def check(self) -> None:
-        """Raise InvalidRequest for the first violated invariant: no decision can crash or hang after this."""
-        refuse_out_of_range(self)
+        """Raise InvalidRequest for the first violated invariant.
+
+        Afterwards, no decision can crash or hang.
+        """
+        check_array_ranges(self)
         for check in (_check_columns, _check_preparation, _check_configurations, _check_models):
             for invariant, holds in check(self).items():
                 if not holds:
@@ -139,7 +142,10 @@ def _check_configurations(plan: PipelineContents) -> dict[str, bool]:
 
 
 def _are_objectives(scores: Floats) -> bool:
-    """Check the ranges of coverage, accuracy, cost, and false-positive rate (NaN: there is none)."""
+    """Return whether coverage, accuracy, cost, and false-positive rate are in range.
+
+    A false-positive rate of NaN means that there is none.
+    """
     coverage, accuracy, cost, false_positives = scores.T
     return all(
         bool(np.all((each >= 0) & (each <= bound)))
@@ -183,7 +189,7 @@ def _has_shape(array: Any, dtype: Any, length: int) -> bool:
 
 
 def _are_offsets(offsets: Any, parts: int, total: int) -> bool:
-    """Return whether offsets split ``total`` entries into ``parts``."""
+    """Return whether offsets split ``total`` entries into this number of ``parts``."""
     return (
         _has_shape(offsets, np.int64, parts + 1)
         and int(offsets[0]) == 0

@@ -2,15 +2,15 @@
 
 ``Emsco`` proposes chromosomes and receives their scores; ``evolve_front`` runs it in a loop.
 
-**Property 1**: globally non-dominated chromosomes are never lost, because a generation keeps one chromosome for each
+**Property 1**: globally non-dominated chromosomes are never lost. A generation keeps one chromosome for each
 non-dominated vector of objectives of the previous generation. So the last generation's front is the front of all
-evaluated chromosomes, and no archive is needed. In the paper, all unique chromosomes can be elites; chromosomes with
-equal objectives can then fill the population and end the run early.
+evaluated chromosomes, and no archive is needed. In the paper, all unique chromosomes can be elites. Then chromosomes
+with equal objectives can fill the population and end the run early.
 
 **Property 2**: the probability of selection rises with the rank and, within a rank, with the norm. Fitness is computed
 in logarithms, rank · log gamma + log norm, since gamma to the power of the rank overflows. A norm is 0 if a chromosome
-answers nothing and its normalized inverse cost is 0, which happens where another chromosome is free. Its fitness is 0,
-and gamma is computed from the positive norms only.
+answers nothing and its normalized inverse cost is 0. The latter happens if another chromosome is free. The fitness is
+then 0, and gamma is computed from the positive norms only.
 """
 
 from collections.abc import Callable
@@ -23,16 +23,16 @@ from models.arrays import Floats, Int8s, Int64s
 from models.errors import Fault, InvalidRequest
 from solvers.base import Progress, no_progress
 from solvers.pipeline.configurations import MAX_FEATURES, MAX_STAGES, count_stages
-from solvers.pipeline.objectives import Scores
+from solvers.pipeline.objectives import ConfigurationScores
 from solvers.pipeline.operators import draw_parents, mutate_genes, recombine_parents
 
-Evaluate = Callable[[Int8s], Scores]
+Evaluate = Callable[[Int8s], ConfigurationScores]
 """Scores chromosomes, (c, n), always on the same rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvolutionSettings:
-    """Parameters of EMSCO; defaults are the paper's for Pima (Table 4), and of Section 4.4.1.
+    """Parameters of EMSCO; defaults are those of the paper for Pima (Table 4, Section 4.4.1).
 
     Attributes:
         population: size of a generation.
@@ -41,7 +41,7 @@ class EvolutionSettings:
         beta: parameter of the distribution of mutated stages, above 0; larger values favor fewer stages.
         epsilon: above 0; gamma, the base of the rank weights (Eq. 9), exceeds its lower bound by this margin.
         generations: maximum number.
-        patience: generations with the same fittest chromosome before the search ends.
+        patience: number of generations with the same fittest chromosome after which the search ends.
     """
 
     population: int = 300
@@ -75,16 +75,22 @@ class EvolutionSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPopulation:
-    """Chromosomes, (c, n), by decreasing fitness, with scores and ranks, (c,); the front has the highest rank."""
+    """Chromosomes, (c, n), by decreasing fitness, with scores and ranks, (c,).
+
+    The front has the highest rank.
+    """
 
     chromosomes: Int8s
-    scores: Scores
+    scores: ConfigurationScores
     rank: Int64s
     log_fitness: Floats
 
     @classmethod
-    def from_scores(cls, chromosomes: Int8s, scores: Scores, epsilon: float) -> "RankedPopulation":
-        """Rank a generation (Eq. 8 and 9); ties go to fewer stages, then lexicographic order. O(c² log c)."""
+    def from_scores(cls, chromosomes: Int8s, scores: ConfigurationScores, epsilon: float) -> "RankedPopulation":
+        """Rank a generation (Eq. 8 and 9). O(c² log c).
+
+        Ties go to fewer stages, then to lexicographic order.
+        """
         import moocore
 
         levels = moocore.pareto_rank(scores.stack_objectives(), maximise=True).astype(np.int64)
@@ -94,7 +100,7 @@ class RankedPopulation:
         return cls(chromosomes[order], scores.take(order), rank[order], fitness[order])
 
     def find_unique(self) -> Int64s:
-        """Return the indices of the fittest chromosome per vector of objectives, in order."""
+        """Return the indices of the fittest chromosome per objective vector, in order."""
         rows = np.ascontiguousarray(self.scores.stack_objectives())
         as_one = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]
         return np.sort(np.unique(as_one, return_index=True)[1])
@@ -127,10 +133,10 @@ class Emsco:
         rng: random generator; equal states result in equal runs.
     Complexity: O(c² log c + c n) per generation of c, plus the evaluation.
 
-    >>> from solvers.pipeline.objectives import Scores
+    >>> from solvers.pipeline.objectives import ConfigurationScores
     >>> def evaluate(genes):
     ...     stages = genes.max(axis=1) + 1
-    ...     return Scores(10, 11 - stages, 9 - stages, 10.0 / stages)
+    ...     return ConfigurationScores(10, 11 - stages, 9 - stages, 10.0 / stages)
     >>> run = Emsco(4, 3, EvolutionSettings(population=40, generations=15), np.random.default_rng(7))
     >>> while run.halted is None:
     ...     run.report_scores(evaluate(run.next_chromosomes()))
@@ -164,7 +170,7 @@ class Emsco:
         """Return the chromosomes to evaluate next, (c, n), c at most the population."""
         return self._proposed
 
-    def report_scores(self, scores: Scores) -> None:
+    def report_scores(self, scores: ConfigurationScores) -> None:
         """Receive the scores of the proposed chromosomes, and breed the next ones unless the run ends."""
         generation, epsilon = self._proposed, self._settings.epsilon
         if len(scores.cost) != len(generation):
@@ -180,7 +186,10 @@ class Emsco:
             self._proposed = self._breed(self._settings.population - len(self._elites.rank))
 
     def select_elites(self) -> RankedPopulation:
-        """Return the fittest share b of unique vectors of objectives, and at least the front (Section 3.2.2)."""
+        """Return the fittest share b of unique vectors of objectives, but at least the whole front.
+
+        Source: Section 3.2.2.
+        """
         unique = self.current.find_unique()
         front = int(np.count_nonzero(self.current.rank[unique] == self.current.rank[0]))
         return self.current.take(unique[: max(ceil(self._settings.elite * len(unique)), front)])
@@ -210,7 +219,7 @@ class Emsco:
         return mutate_genes(genes, using.mutation, self._stages, using.beta, self._rng)
 
     def _halting_reason(self, elites: int) -> str | None:
-        """Check the three halting rules of Section 3.4."""
+        """Return the reason to halt by the three rules of Section 3.4; None to continue."""
         fittest = self.current.chromosomes[0]
         same = self._fittest is not None and np.array_equal(fittest, self._fittest)
         self._same, self._fittest = self._same + 1 if same else 0, fittest
@@ -230,7 +239,7 @@ def _check(features: int, max_stages: int, settings: EvolutionSettings) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvolutionResult:
-    """Result of a run: its front, numbers of generations and evaluated chromosomes, and the reason for its end."""
+    """Result of a run: front, number of generations, number of evaluated chromosomes, and halting reason."""
 
     front: RankedPopulation
     generations: int

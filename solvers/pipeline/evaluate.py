@@ -7,14 +7,14 @@ import numpy as np
 from models.feedback import Expectations
 from models.pipeline import Acquire, Classify, Configuration, PipelineLimits
 from solvers.base import ModelRunner
-from solvers.evaluation import Columns, CompleteItems, Evaluated
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes
 from solvers.kind import OperatingPoint
 from solvers.pipeline.plan import PipelinePlan
 
 
 def evaluate(
     plan: PipelinePlan, limits: PipelineLimits, items: CompleteItems, columns: Columns, models: ModelRunner
-) -> Evaluated:
+) -> EvaluationOutcomes:
     """Evaluate every item with the configuration that meets the limits.
 
     Raises InvalidRequest for an item that lacks an acquired feature.
@@ -29,7 +29,7 @@ def evaluate(
     names = [stage.features for stage in decision.stages]
     paths = [tuple(name for own in names[: last + 1] for name in own) for last in range(len(names))]
     ends = [step.stage for step in steps]
-    return Evaluated(
+    return EvaluationOutcomes(
         labels=tuple(step.label if isinstance(step, Classify) else None for step in steps),
         costs=np.asarray(paid[ends]),
         paths=tuple(paths[end] for end in ends),
@@ -43,15 +43,15 @@ def evaluate(
 def curve(plan: PipelinePlan) -> Sequence[OperatingPoint]:
     """Return the configurations of the front.
 
-    The front was chosen on validation rows, so some may be dominated on test rows.
+    The front was chosen on validation rows, so some of its configurations may be dominated on test rows.
     """
     return [
-        OperatingPoint({"solution": one.solution}, make_expectations(plan, one), dict(one))
+        OperatingPoint({"solution": one.solution}, make_expected_outcome(plan, one), dict(one))
         for one in sorted(plan.list_frontier(), key=lambda one: one.cost)
     ]
 
 
-def make_expectations(plan: PipelinePlan, decision: Configuration) -> Expectations:
+def make_expected_outcome(plan: PipelinePlan, decision: Configuration) -> Expectations:
     """Return accuracy, coverage, and cost per item on the test rows.
 
     Accuracy is None without accepted rows. Coverage is None if every item is answered.

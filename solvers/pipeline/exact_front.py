@@ -1,7 +1,7 @@
 """Exact Pareto front of all ordered partitions of the features into at most k stages (EMSCO, Section 2).
 
 It is found by branch and bound with iterative deepening: configurations of one stage, then of two, and so on.
-Configurations with few stages prune most configurations with more stages (``exact_front_kernel`` has the bounds).
+Configurations with few stages prune most configurations with more stages. ``exact_front_kernel`` documents the bounds.
 """
 
 import numpy as np
@@ -9,9 +9,9 @@ import numpy as np
 from models.arrays import Bools, Floats, UInt64s
 from models.errors import Fault, InvalidRequest
 from solvers.base import Progress, no_progress
-from solvers.pipeline.bit_rows import pack_bits
+from solvers.pipeline.bit_packing import pack_bits
 from solvers.pipeline.configurations import Frontier, count_configurations
-from solvers.pipeline.unit_costs import UnitCosts
+from solvers.pipeline.unit_costs import FixedPointCosts
 
 MAX_FEATURES = 20
 """Maximum number of features: 2^20 subsets."""
@@ -24,9 +24,9 @@ def find_front(
 ) -> Frontier:
     """Find all non-dominated configurations over coverage (Eq. 3), conclusive accuracy (Eq. 4), and mean cost.
 
-    Of configurations with equal objectives, the one with the fewest stages is kept, then the first in lexicographic
-    order of the chromosome. Without covered rows, accuracy is 0. Costs are exact if they have few decimals, else
-    rounded to about 1e-12 of their sum (``unit_costs``).
+    Of configurations with equal objectives, the one with the fewest stages is kept. Further ties go to the first
+    chromosome in lexicographic order. If no row is covered, accuracy is 0. Costs are exact if they have few decimals,
+    else rounded to about 1e-12 of their sum (``unit_costs``).
 
     Args:
         confident, correct: (2^n, rows); the row index is the mask of the feature set; row 0 is not used.
@@ -55,7 +55,10 @@ def find_front(
 def find_packed_front(
     accepted: UInt64s, right: UInt64s, rows: int, costs: Floats, max_stages: int, *, progress: Progress = no_progress
 ) -> Frontier:
-    """Find the front like ``find_front``, given packed accepted and correctly accepted rows, (2^n, ceil(rows / 64))."""
+    """Find the front like ``find_front``, but from packed bit sets.
+
+    The bit sets are the accepted and the correctly accepted rows, (2^n, ceil(rows / 64)).
+    """
     n = _count_features(costs)
     shape = (1 << n, -(-rows // 64))
     for name, table in (("accepted", accepted), ("right", right)):
@@ -74,9 +77,9 @@ def find_packed_front(
     accepted = accepted & pack_bits(np.ones(rows, dtype=bool))
     from solvers.pipeline.exact_front_search import ExactFrontSearch  # here, so that only a search loads numba
 
-    return ExactFrontSearch(accepted, right & accepted, rows, UnitCosts.from_costs(costs, rows), stages, total).run(
-        progress
-    )
+    return ExactFrontSearch(
+        accepted, right & accepted, rows, FixedPointCosts.from_costs(costs, rows), stages, total
+    ).run(progress)
 
 
 def _count_features(costs: Floats) -> int:

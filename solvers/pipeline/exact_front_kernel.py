@@ -1,8 +1,10 @@
-"""Compiled branch and bound over chains of feature sets: depth first, with shared prefixes, 64 rows at a time.
+"""Compiled branch and bound over chains of feature sets, depth first.
+
+Chains share prefixes. Rows are processed 64 at a time.
 
 A configuration of s stages is a chain S_1 ⊂ ... ⊂ S_s of feature sets, the last with all features F. A search node is a
-prefix of a chain, with the rows R that are not accepted yet, the counts of accepted and correct rows, and the cost so
-far. At the last level, each superset T is directly followed by F: three bit counts per word.
+prefix of a chain. It has the rows R that are not accepted yet, the counts of accepted and correct rows, and the cost so
+far. At the last level, each superset T is directly followed by F, which takes three bit counts per word.
 
 **Bounds** for all completions of a prefix that ends with S, by sets T with S ⊂ T ⊆ F:
 
@@ -21,8 +23,8 @@ and rows that no set accepts for F \\ T. All sums are exact (``unit_costs``).
 
 **Known configurations** are in a list, and in a table over the numbers of uncovered and wrong rows. A cell holds the
 least cost of a known configuration that is at least as good as any configuration in the cell. If cells are one count
-wide, the table is exact; if they are wider, it only prunes, and the list decides. If that known configuration has fewer
-stages than the searched ones, the cell holds the next smaller number, so that equal costs are pruned, too.
+wide, the table is exact. If they are wider, it only prunes, and the list decides. If the known configuration has fewer
+stages than the searched ones, the cell holds the next smaller number. So equal costs are pruned, too.
 """
 
 from typing import Any, NamedTuple
@@ -60,8 +62,11 @@ class Lattice(NamedTuple):
 
 
 class KnownFront(NamedTuple):
-    """Non-dominated configurations: (e, k + 2) counts and chains, (e,) sums of costs, and the table of least costs over
-    uncovered and wrong rows, with ``width`` counts per cell."""
+    """Non-dominated configurations, and the table of their least costs.
+
+    Entries are counts and chains, (e, k + 2), and sums of costs, (e,). The table covers uncovered and wrong rows, with
+    ``width`` counts per cell.
+    """
 
     entries: Int64s
     costs: Floats
@@ -81,7 +86,7 @@ class SearchState(NamedTuple):
 
 
 inner = compile_kernel(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorator for functions that only ``walk_chains`` calls: compiled without a Python wrapper."""
+"""Decorator for functions that only ``search_chains`` calls: compiled without a Python wrapper."""
 
 
 @inner
@@ -118,17 +123,17 @@ def write_entry(entry: Int64s, covered: int, right: int, stages: int, chain: Int
 
 
 @inner
-def find_cell(known: KnownFront, covered: int, wrong: int) -> tuple[int, int]:
+def find_cell(front: KnownFront, covered: int, wrong: int) -> tuple[int, int]:
     """Return the cell of the table for counts of covered and wrong rows."""
-    return (known.rows - covered) // known.width, wrong // known.width
+    return (front.rows - covered) // front.width, wrong // front.width
 
 
 @inner
-def lower_cells(known: KnownFront, covered: int, right: int, cost: float) -> None:
-    """Lower the costs of all cells for which a configuration is at least as good as any configuration in the cell."""
-    least, width = known.least, known.width
-    for i in range((known.rows - covered + width - 1) // width, len(least)):
-        most = known.rows - i * width  # covered rows in row i; cell j has at least j * width wrong rows
+def lower_cells(front: KnownFront, covered: int, right: int, cost: float) -> None:
+    """Lower the costs of the cells in which a configuration is at least as good as any other."""
+    least, width = front.least, front.width
+    for i in range((front.rows - covered + width - 1) // width, len(least)):
+        most = front.rows - i * width  # covered rows in row i; cell j has at least j * width wrong rows
         first = -(-(covered - right) * most // (width * covered)) if covered else 0
         for j in range(first, least.shape[1]):
             if least[i, j] <= cost:  # entries fall along a row
@@ -137,18 +142,24 @@ def lower_cells(known: KnownFront, covered: int, right: int, cost: float) -> Non
 
 
 @inner
-def fill_cells(known: KnownFront, size: int) -> None:
-    """Fill an empty table from the list, whose configurations have fewer stages and so prune equal costs."""
+def fill_cells(front: KnownFront, size: int) -> None:
+    """Fill an empty table from the list.
+
+    Configurations in the list have fewer stages, so they also prune equal costs.
+    """
     for e in range(size):
-        lower_cells(known, known.entries[e, COVERED], known.entries[e, CORRECT], np.nextafter(known.costs[e], -np.inf))
+        lower_cells(front, front.entries[e, COVERED], front.entries[e, CORRECT], np.nextafter(front.costs[e], -np.inf))
 
 
 @inner
 def insert_entry(
-    known: KnownFront, size: int, covered: int, right: int, cost: float, stages: int, chain: Int64s
+    front: KnownFront, size: int, covered: int, right: int, cost: float, stages: int, chain: Int64s
 ) -> int:
-    """Add a configuration unless it is dominated, remove those it dominates, and return the new length."""
-    entries, costs = known.entries, known.costs
+    """Add a configuration unless it is dominated, and remove the configurations it dominates.
+
+    Return the new length of the list.
+    """
+    entries, costs = front.entries, front.costs
     kept = 0
     for e in range(size):
         v, c = entries[e, COVERED], entries[e, CORRECT]
@@ -165,14 +176,17 @@ def insert_entry(
             kept += 1
     write_entry(entries[kept], covered, right, stages, chain)
     costs[kept] = cost
-    lower_cells(known, covered, right, cost)
+    lower_cells(front, covered, right, cost)
     return kept + 1
 
 
 @inner
-def compute_bounds(lattice: Lattice, known: KnownFront, search: SearchState, depth: int) -> tuple[int, float, float]:
-    """Return bounds of a node: rows that no superset accepts, its least cost, and the least known cost of a
-    configuration with at least its best accuracy and coverage."""
+def compute_bounds(lattice: Lattice, front: KnownFront, search: SearchState, depth: int) -> tuple[int, float, float]:
+    """Return bounds of a node.
+
+    The bounds are the rows that no superset accepts, the node's least cost, and the least known cost of a configuration
+    with at least the node's best accuracy and coverage.
+    """
     node, now, full = search.nodes[depth], search.rest[depth], len(lattice.unit_costs) - 1
     base, final = node[SET], lattice.votes[full, 0]
     superset_votes, ever_right = lattice.superset_votes[base, 0], lattice.superset_votes[base, 1]
@@ -186,13 +200,13 @@ def compute_bounds(lattice: Lattice, known: KnownFront, search: SearchState, dep
     allowed = covered * wrong // (right + wrong) if right else covered
     cheapest = lattice.cheapest[full ^ base]
     lowest = search.paid[depth] + cheapest * node[ALIVE] + (lattice.unit_costs[full ^ base] - cheapest) * never
-    return never, lowest, known.least[find_cell(known, covered, allowed)]
+    return never, lowest, front.least[find_cell(front, covered, allowed)]
 
 
 @inner
-def close_chains(
+def complete_chains(
     lattice: Lattice,
-    known: KnownFront,
+    front: KnownFront,
     search: SearchState,
     depth: int,
     chain: Int64s,
@@ -200,7 +214,7 @@ def close_chains(
     never: int,
     limit: float,
 ) -> int:
-    """Try every superset of a node's set as the second-last stage; return the new length of the list."""
+    """Try every superset of a node's set as the second-last stage; return the list's new length."""
     node, now, unit_costs = search.nodes[depth], search.rest[depth], lattice.unit_costs
     full = len(unit_costs) - 1
     base, covered, right, alive, paid = node[SET], node[COVERED], node[CORRECT], node[ALIVE], search.paid[depth]
@@ -219,16 +233,19 @@ def close_chains(
                 good += count_word_bits((now[w] & correct[w]) | (on & final_right[w]))
             cost = spent + unit_costs[free ^ sub] * rest
             v, c = covered + alive - lost, right + good
-            if cost <= known.least[find_cell(known, v, v - c)]:
+            if cost <= front.least[find_cell(front, v, v - c)]:
                 chain[depth] = base | sub
-                size = insert_entry(known, size, v, c, cost, depth + 2, chain)
+                size = insert_entry(front, size, v, c, cost, depth + 2, chain)
         sub = (sub - free) & free
     return size
 
 
 @inner
-def descend_chain(lattice: Lattice, search: SearchState, depth: int, needed: int) -> bool:
-    """Move to the next child, a superset that leaves at least ``needed`` features to later stages; False: none."""
+def extend_chain(lattice: Lattice, search: SearchState, depth: int, needed: int) -> bool:
+    """Move to the next child; return False if there is none.
+
+    A child is a superset that leaves at least ``needed`` features to later stages.
+    """
     node, child = search.nodes[depth], search.nodes[depth + 1]
     full = len(lattice.unit_costs) - 1
     free = full ^ node[SET]
@@ -252,37 +269,39 @@ def descend_chain(lattice: Lattice, search: SearchState, depth: int, needed: int
 
 
 @compile_kernel(nogil=True, error_model="numpy", cache=True)
-def walk_chains(lattice: Lattice, known: KnownFront, search: SearchState, stages: int, quota: int) -> None:
-    """Continue the search of chains of ``stages`` sets for about ``quota`` configurations, or until the list may
-    overflow at the next node."""
+def search_chains(lattice: Lattice, front: KnownFront, search: SearchState, stages: int, quota: int) -> None:
+    """Continue the search of chains of ``stages`` sets.
+
+    It pauses after about ``quota`` configurations, or when the list may overflow at the next node.
+    """
     nodes, state, last = search.nodes, search.state, stages - 2
     full = len(lattice.unit_costs) - 1
     chain = search.chain
     if state[ENTERED] < stages:
-        fill_cells(known, state[SIZE])
+        fill_cells(front, state[SIZE])
         state[ENTERED] = stages
     if stages == 1:
         node = nodes[0]
-        state[SIZE] = insert_entry(known, state[SIZE], node[COVERED], node[CORRECT], search.paid[0], stages, chain)
+        state[SIZE] = insert_entry(front, state[SIZE], node[COVERED], node[CORRECT], search.paid[0], stages, chain)
         state[LOOKED], state[DEPTH] = state[LOOKED] + 1, -1
     end = state[LOOKED] + state[PASSED] + quota
     while state[DEPTH] >= 0 and state[LOOKED] + state[PASSED] < end:
         depth = state[DEPTH]
         never, limit = 0, np.inf
         if nodes[depth, TRIED] == 0:
-            never, lowest, limit = compute_bounds(lattice, known, search, depth)
+            never, lowest, limit = compute_bounds(lattice, front, search, depth)
             if lowest > limit:
                 free = count_word_bits(np.uint64(full ^ nodes[depth, SET]))
                 state[PASSED] += lattice.ways[free, stages - depth]
                 state[DEPTH] -= 1
                 continue
         if depth < last:
-            state[DEPTH] += 1 if descend_chain(lattice, search, depth, stages - depth - 1) else -1
+            state[DEPTH] += 1 if extend_chain(lattice, search, depth, stages - depth - 1) else -1
             continue
-        if state[SIZE] + full >= len(known.costs):
+        if state[SIZE] + full >= len(front.costs):
             break
         for d in range(depth):
             chain[d] = nodes[d + 1, SET]
-        state[SIZE] = close_chains(lattice, known, search, depth, chain, state[SIZE], never, limit)
+        state[SIZE] = complete_chains(lattice, front, search, depth, chain, state[SIZE], never, limit)
         state[LOOKED] += lattice.ways[count_word_bits(np.uint64(full ^ nodes[depth, SET])), 2]
         state[DEPTH] -= 1

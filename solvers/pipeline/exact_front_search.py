@@ -1,10 +1,10 @@
-"""Loop of the exact search: allocation of its arrays, and progress between calls of the kernel."""
+"""Loop of the exact search: allocates its arrays, and reports progress between kernel calls."""
 
 import numpy as np
 
 from models.arrays import Int8s, Int64s, UInt64s
 from solvers.base import Progress
-from solvers.pipeline.bit_rows import count_bits, pack_bits
+from solvers.pipeline.bit_packing import count_bits, pack_bits
 from solvers.pipeline.configurations import Frontier, count_partitions
 from solvers.pipeline.exact_front_kernel import (
     ALIVE,
@@ -19,21 +19,24 @@ from solvers.pipeline.exact_front_kernel import (
     KnownFront,
     Lattice,
     SearchState,
-    walk_chains,
+    search_chains,
 )
-from solvers.pipeline.unit_costs import UnitCosts
+from solvers.pipeline.unit_costs import FixedPointCosts
 
 CELLS = 1024
 """Cells of the table of least costs per dimension: 8 MiB."""
-QUOTA = 5_000_000
+SEARCH_QUOTA = 5_000_000
 """Configurations between two progress reports: at most a tenth of a second."""
 
 
 class ExactFrontSearch:
-    """Arrays of one search, and its loop over stage counts and quotas."""
+    """Arrays of one search, and its loop over stage counts and quotas.
+
+    A quota is a number of configurations per kernel call.
+    """
 
     def __init__(
-        self, accepted: UInt64s, right: UInt64s, rows: int, unit_costs: UnitCosts, stages: int, total: int
+        self, accepted: UInt64s, right: UInt64s, rows: int, unit_costs: FixedPointCosts, stages: int, total: int
     ) -> None:
         self._rows, self._unit_costs, self._stages, self._total = rows, unit_costs, stages, total
         self._lattice = make_lattice(accepted, right, unit_costs, stages)
@@ -49,14 +52,14 @@ class ExactFrontSearch:
 
     def run(self, progress: Progress) -> Frontier:
         state = np.zeros(5, dtype=np.int64)
-        walk_chains(self._lattice, self._known, self._start_single_stage(state), 1, QUOTA)
+        search_chains(self._lattice, self._known, self._start_single_stage(state), 1, SEARCH_QUOTA)
         for stages in range(2, self._stages + 1):
             search = self._start(state)
             while state[DEPTH] >= 0:
                 done = int(state[LOOKED] + state[PASSED])
                 progress(done, self._total, f"configurations of {stages} stages")
                 self._make_room(int(state[SIZE]))
-                walk_chains(self._lattice, self._known, search, stages, QUOTA)
+                search_chains(self._lattice, self._known, search, stages, SEARCH_QUOTA)
         progress(self._total, self._total, "configurations")
         return self._result(state)
 
@@ -106,8 +109,11 @@ class ExactFrontSearch:
         )
 
 
-def make_lattice(accepted: UInt64s, right: UInt64s, unit_costs: UnitCosts, stages: int) -> Lattice:
-    """Precompute, for the bounds, values over the supersets of each set. Complexity: O(n 2^n rows / 64)."""
+def make_lattice(accepted: UInt64s, right: UInt64s, unit_costs: FixedPointCosts, stages: int) -> Lattice:
+    """Precompute values over the supersets of each set, for the bounds.
+
+    Complexity: O(n 2^n rows / 64).
+    """
     n = len(unit_costs.by_feature)
     cheapest = np.zeros(1)
     for price in unit_costs.by_feature:

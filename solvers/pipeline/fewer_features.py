@@ -1,14 +1,14 @@
 """Feature selection for ``search: auto``: configurations that never acquire some features.
 
-Ordered partitions acquire all features, but it is better never to acquire a feature that is not useful enough for its
-cost. Forward selection orders the features, once by gain per cost and once by gain. For each number k, the first k
-features of an order are candidates: in all configurations if the search of all features was exact, else in chains.
-Further candidates are chains of the cheapest features, single features, pairs if there are few features, and
+Ordered partitions acquire all features, but a feature may not be useful enough for its cost. Forward selection orders
+the features, once by gain per cost and once by gain. For each number k, the first k features of an order form
+candidates. If the search of all features was exact, these are all configurations of the k features; otherwise they are
+chains. Further candidates are chains of the cheapest features, single features, pairs if there are few features, and
 configurations of the front without their last stages.
 
 If every item is answered, non-dominated candidates join the front. If items may be rejected, candidates with few
-features have low coverage and are non-dominated only because they are cheap. Then candidates join the front only if
-they dominate one of its configurations.
+features have low coverage and are often non-dominated only because they are cheap. Then a candidate joins the front
+only if it dominates a configuration of the front.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from models.arrays import Bools, Floats, Int8s, Int64s
 from solvers.base import Progress, no_progress, scale_progress
 from solvers.pipeline.configurations import REMOVED, make_single_stage
 from solvers.pipeline.exact_front import find_packed_front
-from solvers.pipeline.forward_selection import cut_into_stages, order_by_forward_selection
-from solvers.pipeline.objectives import Evaluator, Scores
+from solvers.pipeline.forward_selection import order_by_forward_selection, split_into_stages
+from solvers.pipeline.objectives import ConfigurationScores, Evaluator
 
 MAX_PAIRED = 32
 """Maximum number of features for evaluating all pairs."""
@@ -35,24 +35,24 @@ def make_exact_search(evaluator: Evaluator, max_stages: int) -> SubsetSearch:
     costs, answers = _feature_costs(evaluator), evaluator.answers
 
     def find_subset_front(features: Int64s) -> Int8s:
-        bits = answers.get_lattice(features, evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end)
+        bits = answers.get_lattice(features, evaluator.threshold, always_answers=evaluator.always_answers)
         return find_packed_front(*bits, answers.rows, costs[features], max_stages).chromosomes
 
     return find_subset_front
 
 
 def make_chain_search(order: Int64s, max_stages: int) -> SubsetSearch:
-    """Return a function that lists chains of some features, in the given order of all features, (n,)."""
+    """Return a function that cuts given features into 1 to ``max_stages`` stages, in a given order of all, (n,)."""
 
     def list_subset_chains(features: Int64s) -> Int8s:
         ordered = np.searchsorted(features, order[np.isin(order, features)])
-        return np.array(list(dict.fromkeys(map(tuple, cut_into_stages(ordered, max_stages)))), dtype=np.int8)
+        return np.array(list(dict.fromkeys(map(tuple, split_into_stages(ordered, max_stages)))), dtype=np.int8)
 
     return list_subset_chains
 
 
 def find_forward_orders(evaluator: Evaluator, progress: Progress = no_progress) -> tuple[Int64s, Int64s]:
-    """Order features by forward selection, (n,) each: by gain per cost, and by gain."""
+    """Order features by forward selection: by gain per cost, and by gain; (n,) each."""
     costs, halves = (
         _feature_costs(evaluator),
         (scale_progress(progress, 0, 50, 100), scale_progress(progress, 50, 100, 100)),
@@ -62,9 +62,9 @@ def find_forward_orders(evaluator: Evaluator, progress: Progress = no_progress) 
 
 
 def search_first_features(orders: tuple[Int64s, ...], search: SubsetSearch, progress: Progress = no_progress) -> Int8s:
-    """Return the configurations, (c, n), that ``search`` finds for the first 1 to n - 1 features of each order, (n,).
+    """Return the configurations, (c, n), that ``search`` finds for the first features of each order.
 
-    Each subset is searched once.
+    Each order, (n,), is cut after 1 to n - 1 features. Each subset is searched once.
     """
     n = len(orders[0])
     searched: set[bytes] = set()
@@ -80,7 +80,10 @@ def search_first_features(orders: tuple[Int64s, ...], search: SubsetSearch, prog
 
 
 def list_chains(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: int) -> Int8s:
-    """List chains, (c, n), of each number of first features of the orders, (n,), and of the order by cost."""
+    """List chains, (c, n), of the first features of each order, for each number of features.
+
+    The orders, (n,), are the given ones and the order by cost.
+    """
     n = len(orders[0])
     along = [*orders, np.argsort(_feature_costs(evaluator), kind="stable")]
     first = [search_first_features((order,), make_chain_search(order, max_stages)) for order in along]
@@ -88,7 +91,9 @@ def list_chains(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: in
 
 
 def list_singles_and_pairs(n: int, max_stages: int) -> Int8s:
-    """List single features and, if there are few features, pairs: in one stage and, if allowed, in two.
+    """List single features and, if there are few features, pairs of features.
+
+    Each is acquired in one stage. Pairs are also acquired in two stages, if allowed.
 
     >>> list_singles_and_pairs(2, 2).tolist()
     [[0, -1], [-1, 0], [0, 0], [0, 1], [1, 0]]
@@ -104,10 +109,10 @@ def list_singles_and_pairs(n: int, max_stages: int) -> Int8s:
     return np.array(rows, dtype=np.int8)
 
 
-def drop_last_stages(chromosomes: Int8s) -> Int8s:
+def list_truncations(chromosomes: Int8s) -> Int8s:
     """List all truncations of configurations, (c, n), to fewer stages, at least one.
 
-    >>> drop_last_stages(np.array([[0, 1, 2], [0, 0, 0]], dtype=np.int8)).tolist()
+    >>> list_truncations(np.array([[0, 1, 2], [0, 0, 0]], dtype=np.int8)).tolist()
     [[0, -1, -1], [0, 1, -1]]
     """
     cut = [np.where(chromosomes <= last, chromosomes, REMOVED) for last in range(int(chromosomes.max()))]
@@ -115,11 +120,12 @@ def drop_last_stages(chromosomes: Int8s) -> Int8s:
     return np.unique(every[(every < 0).any(axis=1)], axis=0)
 
 
-def join_fronts(
+def merge_fronts(
     evaluator: Evaluator, front: Int8s, fewer: Int8s, *, only_where_they_dominate: bool
-) -> tuple[Int8s, Scores]:
-    """Merge configurations, (c, n), into a front by non-dominance on the evaluator's rows; in ties, configurations of
-    the front are kept.
+) -> tuple[Int8s, ConfigurationScores]:
+    """Merge configurations, (c, n), into a front by non-dominance on the evaluator's rows.
+
+    In ties, configurations of the front are kept.
 
     only_where_they_dominate: whether a merged configuration must dominate a configuration of the front.
     """
@@ -137,7 +143,7 @@ def join_fronts(
 
 
 def _reach_any(values: Floats, others: Floats) -> Bools:
-    """Return which values, (v, o), are at least any other, (w, o), in all objectives, (v,)."""
+    """Return which values, (v, o), are at least as large as any of the others, (w, o), in all objectives, (v,)."""
     reaching = np.zeros(len(values), dtype=bool)
     for other in others:
         reaching |= np.all(values >= other, axis=1)

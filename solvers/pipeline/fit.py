@@ -10,8 +10,8 @@ import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.pipeline import PipelineOptions
-from solvers.base import BuildContext, Fitted, row_counts
-from solvers.pipeline.answer_bank import MAX_BYTES
+from solvers.base import BuildContext, FitResult, count_split_rows
+from solvers.pipeline.answer_cache import MAX_BYTES
 from solvers.pipeline.assemble import PipelineModels, assemble_plan, tabulate_scores
 from solvers.pipeline.configurations import MAX_FEATURES, count_configurations, make_stage_masks
 from solvers.pipeline.exact_front import MAX_CONFIGURATIONS
@@ -21,10 +21,10 @@ from solvers.pipeline.front import (
     TOTAL,
     FrontResult,
     estimate_answer_bytes,
-    is_exact,
     search_by_evolution,
     search_exactly,
     search_fewer_features,
+    should_search_exactly,
 )
 from solvers.pipeline.objectives import read_feature_costs
 from solvers.pipeline.plan import PipelinePlan
@@ -36,11 +36,11 @@ from solvers.statistics import standard_error_of_mean
 
 def fit(
     dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: BuildContext
-) -> Fitted[PipelinePlan]:
+) -> FitResult[PipelinePlan]:
     """Build a pipeline from a table of features.
 
-    The summary has three baselines: all features in one stage, with the reject option (if any) and without, and one
-    stage per feature, the cheapest first.
+    The summary has three baselines: all features in one stage with the reject option (if any), the same without it, and
+    one stage per feature, the cheapest first.
 
     Raises:
         InvalidRequest: for more than 63 features (20 for ``exact``), costs that depend on the item's size, a class with
@@ -61,14 +61,14 @@ def fit(
     )
     plan = assemble_plan(dataset, options, data, models, front, report(front.chromosomes), errors)
     parts = {"training": data.split.training, "validation": data.split.validation, "test": test}
-    summary = summarize(plan, front, row_counts(parts, dataset.item_codes), _baselines(data))
+    summary = summarize(plan, front, count_split_rows(parts, dataset.item_codes), _baselines(data))
     default = plan.chromosomes[plan.default_solution]
     validation = data.make_evaluator(data.split.validation)
     savings = measure_pipeline_savings(
         default, data.make_evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng
     )
     run.progress(TOTAL, TOTAL, "done")
-    return Fitted(plan, summary, savings)
+    return FitResult(plan, summary, savings)
 
 
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
@@ -109,7 +109,7 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
 def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: BuildContext) -> FrontResult:
     """Find the front on the validation rows."""
     evaluator, n = data.make_evaluator(data.split.validation), len(data.criteria.costs)
-    if is_exact(options, n, len(data.table), slowly=data.learner.classifier is not None):
+    if should_search_exactly(options, n, len(data.table), slowly=data.learner.classifier is not None):
         front = search_exactly(evaluator, options.max_stages, run.progress)
     else:
         front = search_by_evolution(evaluator, options, rng, run.progress)

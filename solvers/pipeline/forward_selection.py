@@ -1,6 +1,7 @@
-"""Chains: features ordered by forward selection, cut into stages (used by ``fewer_features``).
+"""Chains: features ordered by forward selection and cut into stages (used by ``fewer_features``).
 
-An order is cut into stages in two ways: one feature per stage with the rest in the last, and evenly.
+An order is cut into stages in two ways: one feature per stage with the rest in the last stage, or stages of nearly
+equal size.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,22 +11,30 @@ import numpy as np
 from models.arrays import Floats, Int8s, Int64s
 from solvers.base import Progress, no_progress
 from solvers.pipeline.configurations import make_single_stage
-from solvers.pipeline.objectives import Scores
+from solvers.pipeline.objectives import ConfigurationScores
 
 
-def cut_into_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
-    """Yield chromosomes, (n,), for each number of stages, the most first: one feature per stage, and evenly cut."""
+def split_into_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
+    """Yield chromosomes, (n,), for each number of stages, the most stages first.
+
+    An order is cut in both ways: one feature per stage, and evenly.
+    """
     for stages in range(min(max_stages, len(order)), 0, -1):
         yield from (_cut_singly(order, stages), _cut_evenly(order, stages))
 
 
 def order_by_forward_selection(
-    evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = no_progress, *, for_its_cost: bool = True
+    evaluate: Callable[[Int8s], ConfigurationScores],
+    costs: Floats,
+    progress: Progress = no_progress,
+    *,
+    for_its_cost: bool = True,
 ) -> Int64s:
     """Order features by forward selection.
 
-    Free features come first, then those with the most additional correct rows per cost, or, unless ``for_its_cost``,
-    the most additional correct rows. Ties go to the cheaper, then the first feature.
+    Free features come first. With ``for_its_cost``, the next feature is the one with the most additional correct rows
+    per cost; otherwise, the one with the most additional correct rows. Ties go to the cheaper feature, then to the
+    first.
     """
     n = len(costs)
     order: list[int] = []

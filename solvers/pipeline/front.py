@@ -1,4 +1,7 @@
-"""Search of the Pareto front on validation rows: exact if an exact search takes only seconds, else evolutionary."""
+"""Search of the Pareto front on validation rows.
+
+The search is exact if that takes only seconds, else evolutionary.
+"""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,20 +11,20 @@ import numpy as np
 from models.arrays import Int8s
 from models.pipeline import PipelineOptions
 from solvers.base import Progress, scale_progress
-from solvers.pipeline.answer_bank import MAX_BYTES
+from solvers.pipeline.answer_cache import MAX_BYTES
 from solvers.pipeline.configurations import count_configurations, count_stages
 from solvers.pipeline.emsco import EvolutionSettings, evolve_front
 from solvers.pipeline.exact_front import find_packed_front
 from solvers.pipeline.fewer_features import (
-    drop_last_stages,
     find_forward_orders,
-    join_fronts,
     list_chains,
     list_singles_and_pairs,
+    list_truncations,
     make_exact_search,
+    merge_fronts,
     search_first_features,
 )
-from solvers.pipeline.objectives import Evaluator, Scores
+from solvers.pipeline.objectives import ConfigurationScores, Evaluator
 
 MAX_TRAINED, MAX_TRAINED_SLOWLY = 14, 8
 """Maximum number of features for an exact search by ``auto``: logistic regression, other learners."""
@@ -39,29 +42,35 @@ TRAINED, WALKED, ORDERED, DONE, TOTAL = 600, 800, 900, 990, 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrontResult:
-    """Front, (s, n), its scores on validation rows, whether it is exact, and the reason why the search ended."""
+    """Front, (s, n), and its scores on validation rows.
+
+    Also states whether the front is exact, and why the search ended.
+    """
 
     chromosomes: Int8s
-    scores: Scores
+    scores: ConfigurationScores
     exact: bool
     examined: int
     ended: str
 
 
 def estimate_answer_bytes(features: int, rows: int) -> int:
-    """Estimate the memory of an ``AnswerBank`` of all feature sets, in bytes, given the rows of the whole table."""
+    """Estimate the bytes of memory of an ``AnswerCache`` of all feature sets.
+
+    The number of rows is that of the whole table.
+    """
     return (1 << features) * (rows // 4 + 1) * BYTES_PER_ROW
 
 
-def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool) -> bool:
-    """Return whether to search exactly: on request, or if the search takes only seconds and fits into memory.
+def should_search_exactly(options: PipelineOptions, features: int, rows: int, *, slowly: bool) -> bool:
+    """Return whether to search exactly: on request, or if time and memory allow it.
 
     Args:
-        slowly: whether the learner is slow to train.
+        slowly: whether the learner trains slowly.
 
-    >>> is_exact(PipelineOptions(), 14, 690, slowly=False), is_exact(PipelineOptions(), 15, 690, slowly=False)
-    (True, False)
-    >>> is_exact(PipelineOptions(), 14, 100_000, slowly=False)
+    >>> [should_search_exactly(PipelineOptions(), features, 690, slowly=False) for features in (14, 15)]
+    [True, False]
+    >>> should_search_exactly(PipelineOptions(), 14, 100_000, slowly=False)
     False
     """
     if options.search != "auto":
@@ -79,9 +88,7 @@ def search_exactly(evaluator: Evaluator, max_stages: int, progress: Progress) ->
     for start in range(0, sets, CHUNK):
         training(start, sets, "training the classifiers of feature sets")
         answers.get_votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
-    accepted, right = answers.get_lattice(
-        np.arange(n), evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end
-    )
+    accepted, right = answers.get_lattice(np.arange(n), evaluator.threshold, always_answers=evaluator.always_answers)
     walking = scale_progress(progress, TRAINED, WALKED, TOTAL)
     front = find_packed_front(accepted, right, answers.rows, costs, max_stages, progress=walking)
     ended = f"all {front.examined + front.pruned} configurations were evaluated or pruned"
@@ -92,10 +99,10 @@ def search_fewer_features(
     evaluator: Evaluator, options: PipelineOptions, search: FrontResult, progress: Progress
 ) -> FrontResult:
     """Add configurations without some features to a front (see ``fewer_features``)."""
-    join = partial(join_fronts, evaluator, only_where_they_dominate=options.after_last_stage == "reject")
+    join = partial(merge_fronts, evaluator, only_where_they_dominate=options.after_last_stage == "reject")
     fewer = _list_fewer(evaluator, options, search, progress)
     chromosomes, _ = join(search.chromosomes, fewer)
-    cut = drop_last_stages(chromosomes)  # of the added ones, too
+    cut = list_truncations(chromosomes)  # of the added ones, too
     chromosomes, scores = join(chromosomes, cut)
     joined, tried = np.count_nonzero((chromosomes < 0).any(axis=1)), len(fewer) + len(cut)
     ended = f"{search.ended}; {tried} with fewer features were evaluated, {joined} are on the front"
@@ -108,7 +115,7 @@ def _list_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontRes
     orders = find_forward_orders(evaluator, scale_progress(progress, WALKED, ORDERED, TOTAL))
     fewer = [
         list_singles_and_pairs(n, stages),
-        drop_last_stages(search.chromosomes),
+        list_truncations(search.chromosomes),
         list_chains(evaluator, orders, stages),
     ]
     if search.exact:
@@ -120,7 +127,10 @@ def _list_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontRes
 def search_by_evolution(
     evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress
 ) -> FrontResult:
-    """Search by EMSCO; of configurations with equal objectives, the one with the fewest stages is kept."""
+    """Search by EMSCO.
+
+    Of configurations with equal objectives, the one with the fewest stages is kept.
+    """
     features, settings = len(evaluator.unit_costs.by_feature), EvolutionSettings(**options.evolution.model_dump())
     evolving = scale_progress(progress, 0, WALKED, TOTAL)
     evolved = evolve_front(evaluator, features, options.max_stages, settings, rng, progress=evolving)

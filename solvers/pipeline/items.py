@@ -7,7 +7,7 @@ import numpy as np
 
 from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
-from models.columns import text_of
+from models.columns import format_class
 from models.errors import MAX_FAULTS
 from models.evaluation import Cell
 from models.pipeline import Cells
@@ -18,7 +18,7 @@ class ItemReader:
     """Parser of the known features of items.
 
     Attributes:
-        indices: index of each feature, and of its columns.
+        indices: by feature name, its index and the indices of its columns.
         names: names of the columns.
         categories: by column, the code of each category, None for numbers.
         missing: whether cells may be missing.
@@ -45,10 +45,10 @@ class ItemReader:
         return cls(indices, tuple(name for own in columns for name in own), codes, missing)
 
     def read(self, items: Sequence[Mapping[str, Cells]], where: str) -> tuple[Floats, Bools]:
-        """Return values (m, d), NaN if unknown, and which features are known, (m, n).
+        """Return values (m, d), NaN if unknown, and whether each feature is known, (m, n).
 
-        New categories get the code -1. Raises InvalidRequest with the first faults: unknown features, wrong numbers of
-        values, text for a number, or missing cells where they are not allowed.
+        Unknown categories get the code -1. Raises InvalidRequest with the first faults: unknown features, wrong numbers
+        of values, text for a number, or missing cells where they are not allowed.
         """
         values = np.full((len(items), len(self.names)), np.nan)
         known = np.zeros((len(items), len(self.indices)), dtype=bool)
@@ -83,7 +83,7 @@ class ItemReader:
                 )
             return np.nan
         if code_of is not None:
-            return code_of.get(text_of(cell), -1)
+            return code_of.get(format_class(cell), -1)
         if isinstance(cell, str):
             faults.append(Fault(at, f"column {self.names[column]!r} must be a number, got {cell!r}"))
             return np.nan

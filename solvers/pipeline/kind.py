@@ -19,15 +19,15 @@ from models.pipeline import (
 )
 from models.run import RunItem, RunLimits
 from parsimony.runs.pipeline import run_pipeline
-from parsimony.runs.steps import Ask, Predict, Refusal, refuse_values
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
-from solvers.evaluation import Columns, CompleteItems, Evaluated
+from parsimony.runs.steps import DecisionRequest, Predict, Refusal, refusal_from_values
+from solvers.base import IN_PROCESS, BuildContext, FitResult, ModelRunner, read_row_count
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
-from solvers.pipeline.evaluate import curve, evaluate, make_expectations
+from solvers.pipeline.evaluate import curve, evaluate, make_expected_outcome
 from solvers.pipeline.fit import check, fit
 from solvers.pipeline.plan import PipelinePlan
-from solvers.pipeline.settings import TRIALS, replay_settings
-from solvers.running import run_here
+from solvers.pipeline.setting_replays import TRIALS, replay_settings
+from solvers.running import run_with_local_decisions
 from solvers.savings import SettingReplay
 
 
@@ -54,7 +54,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
 
     def fit(
         self, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: BuildContext
-    ) -> Fitted[PipelinePlan]:
+    ) -> FitResult[PipelinePlan]:
         """Build a pipeline from a feature table."""
         return fit(dataset, options, rng, run)
 
@@ -62,11 +62,11 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Evaluate configurations of the front on unseen rows."""
         return replay_settings(plan, dataset)
 
-    def called_names(self, plan: PipelinePlan) -> tuple[str, ...]:
+    def list_called_names(self, plan: PipelinePlan) -> tuple[str, ...]:
         """Return the features."""
         return plan.features
 
-    def answering_names(self, plan: PipelinePlan) -> tuple[str, ...]:
+    def list_answering_names(self, plan: PipelinePlan) -> tuple[str, ...]:
         """Return no names: the answer is from a model of the plan, not from a called classifier."""
         return ()
 
@@ -78,14 +78,14 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         self, plan: PipelinePlan, summary: Mapping[str, Any], query: PipelineQuery, decision: Configuration
     ) -> Expectations:
         """Return accuracy, coverage, and cost on the test rows."""
-        return make_expectations(plan, decision)
+        return make_expected_outcome(plan, decision)
 
-    def judged_on(self, summary: Mapping[str, Any]) -> int:
+    def count_evidence_rows(self, summary: Mapping[str, Any]) -> int:
         """Return the number of test rows."""
         return read_row_count(summary, "test")
 
-    def decides_quickly(self, plan: PipelinePlan, query: PipelineQuery) -> bool:
-        """Return whether all models of the plan are linear, so that none must be loaded from an archive."""
+    def is_fast_decision(self, plan: PipelinePlan, query: PipelineQuery) -> bool:
+        """Return whether all models of the plan are linear; archived models must be loaded first."""
         return plan.answers_at_once or not query.acquired
 
     def decide(
@@ -95,7 +95,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         unavailable: Collection[str] = (),
         models: ModelRunner = IN_PROCESS,
     ) -> tuple[PipelineQuery, PipelineItemDecision]:
-        """Choose a configuration and the next step of the item; acquired features stay available."""
+        """Choose a configuration and the item's next step; acquired features stay available."""
         excluded = tuple(name for name in query.excluded if name not in query.acquired)
         if excluded != query.excluded:
             query = query.model_copy(update={"excluded": excluded})
@@ -114,7 +114,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
 
     def evaluate(
         self, plan: PipelinePlan, limits: PipelineLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
-    ) -> Evaluated:
+    ) -> EvaluationOutcomes:
         """Evaluate items with the configuration that meets the limits."""
         return evaluate(plan, limits, items, self.item_columns(plan), models)
 
@@ -135,13 +135,13 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Choose a configuration and acquire its features stage by stage."""
         decision = plan.decide(query)
 
-        def decide(step: Ask | Predict) -> Mapping[str, Any] | Refusal:
-            assert isinstance(step, Ask)
+        def decide(step: DecisionRequest | Predict) -> Mapping[str, Any] | Refusal:
+            assert isinstance(step, DecisionRequest)
             modules, run_in = context.models.modules, context.models.run
             try:
                 return {"step": dict(plan.next_step(decision.solution, step.acquired, modules, run_in))}
             except InvalidRequest as error:
-                return refuse_values(str(error), step.acquired, [fault.loc for fault in error.faults])
+                return refusal_from_values(str(error), step.acquired, [fault.loc for fault in error.faults])
 
         steps = run_pipeline(
             {"step": dict(plan.first_step(decision.solution))},
@@ -150,4 +150,4 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
             unavailable=context.unavailable,
         )
         planned = dict(zip(plan.features, plan.costs.tolist(), strict=True))
-        return StartedRun(decision, run_here(steps, decide), planned, is_slow=True)
+        return StartedRun(decision, run_with_local_decisions(steps, decide), planned, is_slow=True)

@@ -1,4 +1,6 @@
-"""Objectives of configurations: conclusiveness, conclusive accuracy, and cost (EMSCO, Section 2.2), by bit counts.
+"""Objectives of configurations, computed by bit counts (EMSCO, Section 2.2).
+
+They are conclusiveness, conclusive accuracy, and cost.
 
 A row passes from stage to stage until a prediction is accepted, and pays for the features of every stage that it
 reaches. Counts are integers and sums of costs are exact (``unit_costs``), so equal configurations have equal
@@ -13,17 +15,17 @@ from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int8s, Int32s, Int64s, UInt64s
 from models.cost import cost_function
 from models.pipeline import PipelineOptions
-from solvers.pipeline.answer_bank import ACCEPTED, ALARM, CORRECT, MUST_ANSWER, AnswerBank, Thresholds, Train
-from solvers.pipeline.bit_rows import count_bits, pack_bits
+from solvers.pipeline.answer_cache import ACCEPTED, ALARM, CORRECT, MUST_ANSWER, AnswerCache, Thresholds, Train
+from solvers.pipeline.bit_packing import count_bits, pack_bits
 from solvers.pipeline.configurations import check_chromosomes, make_stage_masks
-from solvers.pipeline.unit_costs import UnitCosts
+from solvers.pipeline.unit_costs import FixedPointCosts
 
 BATCH_SIZE = 2048
 """Configurations per batch: enough to amortize numpy's overhead."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scores:
+class ConfigurationScores:
     """Scores of configurations on the evaluation rows.
 
     Attributes:
@@ -56,29 +58,34 @@ class Scores:
         return np.asarray(alarms / max(self.negatives, 1))
 
     def stack_objectives(self) -> Floats:
-        """Return the objectives to maximize: (c, 3) coverage, accuracy, and -cost; with false positives (c, 4)."""
+        """Return the objectives to maximize, (c, 3): coverage, accuracy, and -cost.
+
+        With false positives, the shape is (c, 4).
+        """
         columns = [self.coverage, self.accuracy, -self.cost]
         return np.column_stack(columns if self.alarms is None else [*columns, 1 - self.false_positive_rate])
 
     def compute_norms(self) -> Floats:
         """Return the l2 norm of each configuration's objectives (Section 3.3).
 
-        All objectives are in [0, 1]; inverse cost is relative to the configurations of these scores.
+        All objectives are in [0, 1]. Inverse cost is relative to the cheapest of these configurations.
         """
         objectives = [self.coverage, self.accuracy, compute_inverse_cost(self.cost)]
         if self.alarms is not None:
             objectives.append(1 - self.false_positive_rate)
         return np.asarray(np.sqrt(sum(part * part for part in objectives)))
 
-    def take(self, indices: Int64s) -> "Scores":
+    def take(self, indices: Int64s) -> "ConfigurationScores":
         """Select configurations by index."""
         alarms = None if self.alarms is None else self.alarms[indices]
-        return Scores(self.rows, self.covered[indices], self.right[indices], self.cost[indices], alarms, self.negatives)
+        return ConfigurationScores(
+            self.rows, self.covered[indices], self.right[indices], self.cost[indices], alarms, self.negatives
+        )
 
-    def append_scores(self, other: "Scores") -> "Scores":
+    def append_scores(self, other: "ConfigurationScores") -> "ConfigurationScores":
         """Append scores of other configurations on the same rows."""
         both = None if self.alarms is None or other.alarms is None else np.concatenate((self.alarms, other.alarms))
-        return Scores(
+        return ConfigurationScores(
             self.rows,
             np.concatenate((self.covered, other.covered)),
             np.concatenate((self.right, other.right)),
@@ -89,7 +96,9 @@ class Scores:
 
 
 def compute_inverse_cost(cost: Floats) -> Floats:
-    """Return the least cost divided by each cost, g3 (Eq. 5); if the least cost is 0, 1 for zero costs and else 0.
+    """Return the least cost divided by each cost, g3 (Eq. 5).
+
+    If the least cost is 0, the result is 1 for zero costs, else 0.
 
     >>> compute_inverse_cost(np.array([2.0, 4.0])).tolist(), compute_inverse_cost(np.array([0.0, 4.0])).tolist()
     ([1.0, 0.5], [1.0, 0.0])
@@ -100,15 +109,20 @@ def compute_inverse_cost(cost: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluator:
-    """Scores chromosomes by the answers of their classifiers; ``answers_at_the_end``: the last stage must answer."""
+    """Scores chromosomes by the answers of their classifiers.
 
-    answers: AnswerBank
-    unit_costs: UnitCosts
+    ``always_answers``: whether the last stage must answer.
+    """
+
+    answers: AnswerCache
+    unit_costs: FixedPointCosts
     threshold: Thresholds
-    answers_at_the_end: bool = False
+    always_answers: bool = False
 
-    def __call__(self, chromosomes: Int8s) -> Scores:
-        """Score chromosomes, (c, n), with or without gaps, after training feature sets that are not cached.
+    def __call__(self, chromosomes: Int8s) -> ConfigurationScores:
+        """Return the scores of chromosomes, (c, n), with or without gaps.
+
+        Feature sets that are not cached are trained first.
 
         Complexity: O(c (n k + k rows / 64)), plus training.
         """
@@ -122,7 +136,7 @@ class Evaluator:
             scores = scores.append_scores(part)
         return scores
 
-    def _score_batch(self, genes: Int8s) -> Scores:
+    def _score_batch(self, genes: Int8s) -> ConfigurationScores:
         votes, indices = self.get_votes(genes)
         return score_configurations(votes, indices, compute_stage_costs(genes, indices.shape[1], self.unit_costs), self)
 
@@ -130,16 +144,16 @@ class Evaluator:
         """Return the votes of all feature sets, (m, 2 or 3, words), and the index of each stage's set, (c, stages)."""
         stages = max(int(genes.max(initial=0)) + 1, 1)
         masks = make_stage_masks(genes, stages)
-        if self.answers_at_the_end:
+        if self.always_answers:
             masks |= MUST_ANSWER * ((np.arange(stages) >= genes.max(axis=1)[:, None]) & (masks != 0))
         distinct, indices = np.unique(masks, return_inverse=True)
         return self.answers.get_votes(distinct, self.threshold), indices.reshape(masks.shape)
 
 
-def compute_stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Floats:
+def compute_stage_costs(genes: Int8s, stages: int, unit_costs: FixedPointCosts) -> Floats:
     """Return the cost of the features of each stage, (c, n) to (c, stages), in units.
 
-    >>> costs = UnitCosts(np.array([1.0, 2.0, 4.0, 8.0]), 1.0)
+    >>> costs = FixedPointCosts(np.array([1.0, 2.0, 4.0, 8.0]), 1.0)
     >>> compute_stage_costs(np.array([[1, 0, 1, -1]], dtype=np.int8), 2, costs).tolist()
     [[2.0, 5.0]]
     """
@@ -150,12 +164,13 @@ def compute_stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Flo
     return sums.reshape(c, stages + 1)[:, :stages].astype(np.float64, copy=False)
 
 
-def score_configurations(votes: UInt64s, indices: Int64s, paid: Floats, by: Evaluator) -> Scores:
+def score_configurations(votes: UInt64s, indices: Int64s, paid: Floats, by: Evaluator) -> ConfigurationScores:
     """Score configurations on all rows.
 
     Args:
         votes: (m, 2 or 3, words).
-        indices: (c, stages), index in ``votes`` of each stage's feature set; after the last stage, of the last set.
+        indices: (c, stages), index in ``votes`` of each stage's feature set; the last index is repeated after the last
+            stage.
         paid: (c, stages), cost of each stage.
     """
     rows = by.answers.rows
@@ -175,11 +190,13 @@ def score_configurations(votes: UInt64s, indices: Int64s, paid: Floats, by: Eval
         rest &= ~stage_votes[:, ACCEPTED]
         reached = count_bits(rest)
     cost = by.unit_costs.compute_mean(sums, rows)
-    return Scores(rows, rows - reached, right, cost, alarms if votes.shape[1] > ALARM else None, by.answers.negatives)
+    return ConfigurationScores(
+        rows, rows - reached, right, cost, alarms if votes.shape[1] > ALARM else None, by.answers.negatives
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Criteria:
+class EvaluationCriteria:
     """Evaluation criteria of configurations.
 
     Attributes:
@@ -188,7 +205,7 @@ class Criteria:
         costs: (n,), of features.
         thresholds: (classes,), by predicted class.
         positive: the class whose false-positive rate is an objective, if any.
-        answers_at_the_end: whether the last stage must answer.
+        always_answers: whether the last stage must answer.
     """
 
     labels: Int32s
@@ -196,10 +213,10 @@ class Criteria:
     costs: Floats
     thresholds: Floats
     positive: int | None
-    answers_at_the_end: bool
+    always_answers: bool
 
     @classmethod
-    def from_dataset(cls, dataset: FeatureTable, options: PipelineOptions) -> "Criteria":
+    def from_dataset(cls, dataset: FeatureTable, options: PipelineOptions) -> "EvaluationCriteria":
         """Return the criteria of a table and of the options of a build."""
         threshold = options.confidence_threshold
         by_class = [threshold[name] if isinstance(threshold, dict) else threshold for name in dataset.classes]
@@ -209,13 +226,21 @@ class Criteria:
         return cls(dataset.labels, len(dataset.classes), costs, thresholds, positive, answers)
 
     def make_evaluator(self, rows: Int64s, train: Train) -> Evaluator:
-        """Return an evaluator on some rows; ``train`` trains feature sets and predicts these rows."""
-        answers = AnswerBank(train, self.labels[rows], classes=self.classes, positive=self.positive)
-        return Evaluator(answers, UnitCosts.from_costs(self.costs, len(rows)), self.thresholds, self.answers_at_the_end)
+        """Return an evaluator on some rows.
+
+        ``train`` trains feature sets and predicts these rows.
+        """
+        answers = AnswerCache(train, self.labels[rows], classes=self.classes, positive=self.positive)
+        return Evaluator(
+            answers, FixedPointCosts.from_costs(self.costs, len(rows)), self.thresholds, self.always_answers
+        )
 
 
 def read_feature_costs(spec: FeaturesSpec) -> Floats:
-    """Return the costs of features, (n,); raises InvalidRequest for a cost that depends on the item's size."""
+    """Return the costs of features, (n,).
+
+    Raises InvalidRequest for a cost that depends on the item's size.
+    """
     costs = []
     for place, feature in enumerate(spec.features):
         function = cost_function(feature.cost)[0]

@@ -1,6 +1,6 @@
 """EMSCO's operators on whole populations: selection, recombination, and mutation (EMSCO, Section 3.2).
 
-Inputs and outputs are compressed chromosomes. A removed feature, gene -1, is inherited unchanged.
+Inputs and outputs are compressed chromosomes. A removed feature (gene -1) is inherited unchanged.
 """
 
 from math import comb, exp, lgamma
@@ -27,7 +27,7 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def draw_parents(log_fitness: Floats, count: int, rng: np.random.Generator) -> Int64s:
-    """Draw ``count`` parents by roulette selection; fitness is logarithmic because it overflows.
+    """Draw ``count`` parents by roulette selection, from logarithmic fitness.
 
     >>> draw_parents(np.array([-np.inf, 0.0, -np.inf]), 3, np.random.default_rng(0)).tolist()
     [1, 1, 1]
@@ -52,8 +52,9 @@ def recombine_parents(first: Int8s, second: Int8s, rate: float, rng: np.random.G
     Without a crossover, the child is a copy of a parent.
 
     The number of stages of a child is that of the first parent, that of the second, or half their sum rounded down,
-    with equal probability. A gene comes from either parent, its stage scaled by that parent's number of stages, halves
-    rounded to even. Gaps are closed (Section 3.1.1). A child without features is replaced by the first parent.
+    with equal probability. Each gene comes from either parent. Its stage is scaled by that parent's number of stages;
+    halves are rounded to even. Gaps are closed (Section 3.1.1). A child without features is replaced by the first
+    parent.
 
     >>> pair = np.array([[0, 0, 1]], dtype=np.int8), np.array([[2, 1, 0]], dtype=np.int8)
     >>> recombine_parents(*pair, 0.0, np.random.default_rng(1)).tolist()
@@ -73,11 +74,11 @@ def recombine_parents(first: Int8s, second: Int8s, rate: float, rng: np.random.G
 
 
 def mutate_genes(chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.random.Generator) -> Int8s:
-    """Mutate each gene, with probability ``rate``, to a stage drawn from BB(min(|Q|, k - 1), 1, beta) (Algorithm 1).
+    """Mutate each gene, with probability ``rate``, to a randomly drawn stage (Algorithm 1).
 
-    A feature that is alone in its stage is not mutated, so no stage becomes empty. A gene that is set to |Q| opens a
-    new stage for later genes. Genes are processed in order, the t-th mutations of all chromosomes together: about n
-    rate rounds of O(c k).
+    The stage is drawn from BB(min(|Q|, k - 1), 1, beta). A feature that is alone in its stage is not mutated, so no
+    stage becomes empty. A gene that is set to |Q| opens a new stage for later genes. Genes are processed in order. The
+    t-th mutations of all chromosomes are made together, in about n · rate rounds of O(c k).
     """
     genes = chromosomes.copy()
     c, n = genes.shape
@@ -101,7 +102,7 @@ def mutate_genes(chromosomes: Int8s, rate: float, stages: int, beta: float, rng:
 
 
 def _cumulative(stages: int, beta: float) -> Floats:
-    """Return the cumulative distribution of drawn stages for each highest stage, (stages, stages)."""
+    """Return the cumulative distribution of drawn stages, by highest stage: (stages, stages)."""
     table = np.ones((stages, stages))
     for last in range(1, stages):
         table[last, :last] = np.cumsum(beta_binomial(last, beta))[:last]

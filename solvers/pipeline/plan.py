@@ -11,18 +11,18 @@ from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats, Int64s
 from models.errors import Infeasible
 from models.pipeline import (
-    Achieved,
     Acquire,
     Cells,
     Classify,
     Configuration,
+    MeasuredFigures,
     PipelineDecision,
     PipelineLimits,
     PipelineStage,
     Reject,
     Step,
 )
-from solvers.base import prepare_plan, refuse_unknown_names, run_in_process
+from solvers.base import check_excluded_names, prepare_plan, run_in_process
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import predict
 from solvers.pipeline.configurations import make_stage_masks
@@ -68,8 +68,7 @@ class PipelinePlan(PipelineContents):
 
     @cached_property
     def safe_costs(self) -> Floats:
-        """Cost of each configuration plus its standard error, (s,): the least ``budget`` that permits the
-        configuration."""
+        """Cost of each configuration plus its standard error, (s,): the least ``budget`` that allows it."""
         return _safe_costs(self.tested[:, 2], self.tested_cost_errors)
 
     @cached_property
@@ -80,7 +79,7 @@ class PipelinePlan(PipelineContents):
 
     @cached_property
     def _ranks(self) -> Int64s:
-        """Rank of each configuration within a budget, (s,)."""
+        """Rank of each configuration for queries with a budget, (s,)."""
         return np.argsort(np.lexsort((self.tested[:, 2], -self.validated[:, 0], -self.validated[:, 1])))
 
     @cached_property
@@ -94,12 +93,13 @@ class PipelinePlan(PipelineContents):
         return {}
 
     def decide(self, query: PipelineLimits) -> PipelineDecision:
-        """Choose a configuration that meets the limits on the test rows, by its scores on the validation rows.
+        """Choose a configuration that meets the limits.
 
-        Choosing on validation rows reduces the selection bias of the reported test scores. Limits are met with a margin
-        of one standard error; lower bounds are tested on validation and test rows together. With ``budget``, the most
-        accurate configuration is chosen; ties go to higher coverage, then to lower cost. With lower bounds only, the
-        cheapest one is chosen. Without limits, the one with the most correct answers is chosen.
+        Limits must be met on the test rows with a margin of one standard error. Lower bounds are tested on validation
+        and test rows together. Among these configurations, scores on the validation rows decide, which reduces the
+        selection bias of the reported test scores. With ``budget``, the most accurate configuration is chosen; ties go
+        to higher coverage, then to lower cost. With lower bounds only, the cheapest one is chosen. Without limits, the
+        one with the most correct answers is chosen.
 
         Raises Infeasible, with the nearest configuration, if none meets the limits. O(s) for s configurations.
         """
@@ -122,8 +122,8 @@ class PipelinePlan(PipelineContents):
         return self._decision(int(feasible[self._ranks[feasible].argmin()]), REASON_MOST_ACCURATE)
 
     def _available(self, excluded: Sequence[str]) -> Bools:
-        """Return which configurations acquire no excluded feature, (s,); raises Infeasible if none does."""
-        refuse_unknown_names(excluded, self.features)
+        """Return which configurations acquire no excluded feature, (s,); raises Infeasible for none."""
+        check_excluded_names(excluded, self.features)
         available = ~(self.chromosomes[:, np.isin(self.features, excluded)] >= 0).any(axis=1)
         if not available.any():
             raise Infeasible(f"every configuration acquires {' or '.join(excluded)}")
@@ -152,7 +152,7 @@ class PipelinePlan(PipelineContents):
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether models are linear, so that a step takes well under a millisecond."""
+        """Whether all models are linear, so that a step takes well under a millisecond."""
         return self.model_kind != "skops"
 
     def next_step(
@@ -192,12 +192,18 @@ class PipelinePlan(PipelineContents):
         learner_modules: Sequence[str] = (),
         run_in: Callable[..., Any] = run_in_process,
     ) -> tuple[tuple[Step, ...], Floats]:
-        """Return ``next_steps``, and the probabilities by each item's last classifier, (m, c); NaN before the first."""
+        """Return ``next_steps``, and the class probabilities of each item's last classifier, (m, c).
+
+        Probabilities are NaN before the first classifier.
+        """
         values, is_known = self._reader.read(items, "items")
         return self._steps(solution, values, is_known, learner_modules, run_in)
 
     def classify(self, solution: int, values: Floats, learner_modules: Sequence[str] = ()) -> tuple[Int64s, Floats]:
-        """Classify complete rows, (n, d), by a configuration: (n,) class codes, -1 if rejected, and (n,) costs."""
+        """Classify complete rows, (n, d), by a configuration.
+
+        Return class codes, (n,), -1 if rejected, and costs, (n,).
+        """
         is_known = np.ones((len(values), len(self.features)), dtype=bool)
         steps, _ = self._steps(solution, values, is_known, learner_modules, run_in_process)
         code = {name: place for place, name in enumerate(self.classes)}
@@ -259,7 +265,7 @@ class PipelinePlan(PipelineContents):
         return predict(self.model_kind, self.model_numbers[start:end].tobytes(), own, len(self.classes))
 
     def _column_flags(self, mask: int) -> Bools:
-        """Return which of the d columns are of a feature set."""
+        """Return which of the d columns are in a feature set."""
         return np.repeat(self._members(mask), [len(own) for own in self.columns])
 
     def _facts(self, solution: int) -> dict[str, Any]:
@@ -286,7 +292,7 @@ class PipelinePlan(PipelineContents):
         return decision
 
     def _describe_nearest(self, query: PipelineLimits) -> str:
-        """Describe the configurations nearest to limits that none meets."""
+        """Describe the configurations nearest to limits that no configuration meets."""
         feasible = self._lower_bounds[0] >= (query.min_accuracy or 0.0)
         feasible &= self._lower_bounds[1] >= (query.min_coverage or 0.0)
         if feasible.any():
@@ -320,8 +326,11 @@ def _safe_costs(costs: Floats, errors: Floats) -> Floats:
 
 
 def _bound_below(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:
-    """Return lower bounds of accuracies and coverages, (s,) each: those of test and validation rows together, ``rows``
-    of each, minus a standard error; at most those of the test rows, and at least 0."""
+    """Return lower bounds of accuracies and coverages, (s,) each.
+
+    They are estimates on the test and validation rows together (``rows`` of each), minus a standard error. They are at
+    most the values on the test rows, and at least 0.
+    """
     covered = tested[:, 0] + validated[:, 0]
     right = tested[:, 0] * tested[:, 1] + validated[:, 0] * validated[:, 1]
     accuracies, coverages = right / np.maximum(covered, 1 / rows), covered / 2
@@ -330,7 +339,7 @@ def _bound_below(tested: Floats, validated: Floats, rows: float) -> tuple[Floats
     return np.maximum(least[0], 0.0), np.maximum(least[1], 0.0)
 
 
-def _achieved(row: Floats) -> Achieved:
+def _achieved(row: Floats) -> MeasuredFigures:
     coverage, accuracy, cost, alarms = row.tolist()
     rate = None if np.isnan(alarms) else alarms
-    return Achieved(conclusive_accuracy=accuracy, coverage=coverage, cost=cost, false_positive_rate=rate)
+    return MeasuredFigures(conclusive_accuracy=accuracy, coverage=coverage, cost=cost, false_positive_rate=rate)

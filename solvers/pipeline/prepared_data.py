@@ -1,4 +1,4 @@
-"""Train, validation, and test split of a table, with prepared columns, learner, and criteria."""
+"""Training, validation, and test split of a table, with prepared columns, learner, and criteria."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,10 +9,10 @@ from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.pipeline import PipelineOptions
 from solvers.base import BuildContext
-from solvers.item_splits import ItemRows, rarest_label_of_items, split_rows
+from solvers.item_splits import GroupedRows, split_rows, stratify_labels_by_item
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import Learner
-from solvers.pipeline.objectives import Criteria, Evaluator
+from solvers.pipeline.objectives import EvaluationCriteria, Evaluator
 
 MIN_CLASS_ROWS = 4
 """Minimum rows per class: two for training, one in each other part."""
@@ -29,19 +29,22 @@ class RowSplit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedData:
-    """Split table of (n, D) prepared rows; the preparation is fitted on training rows only."""
+    """Split table with prepared rows, (n, D); the preparation is fitted to the training rows only."""
 
     split: RowSplit
     preparation: Preparation
     table: Floats
     learner: Learner
-    criteria: Criteria
+    criteria: EvaluationCriteria
 
     @classmethod
     def from_dataset(
         cls, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: BuildContext
     ) -> "PreparedData":
-        """Prepare a table; raises InvalidRequest for a class with too few rows, or an invalid learner."""
+        """Prepare a table.
+
+        Raises InvalidRequest for a class with too few rows, or for an invalid learner.
+        """
         split = split_rows_by_class(dataset, rng)
         categorical = np.array([bool(own) for own in dataset.categories], dtype=bool)
         preparation = Preparation.fit(dataset.values[split.training], categorical)
@@ -49,7 +52,7 @@ class PreparedData:
         prepared = table[split.training], dataset.labels[split.training], len(dataset.classes)
         columns = _columns(dataset.spec, preparation)
         learner = Learner.from_options(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
-        return cls(split, preparation, table, learner, Criteria.from_dataset(dataset, options))
+        return cls(split, preparation, table, learner, EvaluationCriteria.from_dataset(dataset, options))
 
     def make_evaluator(self, rows: Int64s) -> Evaluator:
         """Return an evaluator on some rows, which trains feature sets as needed."""
@@ -58,12 +61,12 @@ class PreparedData:
 
 
 def split_rows_by_class(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
-    """Split the items of each class into half, a quarter, and a quarter; raises InvalidRequest if it has too few.
+    """Split the items of each class: half for training, and a quarter each for validation and test.
 
-    An item's class is the rarest of its rows.
+    The class of an item is the rarest class of its rows. Raises InvalidRequest for a class with too few items.
     """
-    grouped, classes = ItemRows.from_codes(dataset.item_codes), len(dataset.classes)
-    labels = rarest_label_of_items(grouped, dataset.labels)
+    grouped, classes = GroupedRows.from_codes(dataset.item_codes), len(dataset.classes)
+    labels = stratify_labels_by_item(grouped, dataset.labels)
     counts = np.bincount(labels, minlength=classes)
     least = int(np.argmin(counts))
     if counts[least] < MIN_CLASS_ROWS:

@@ -1,4 +1,7 @@
-"""Savings of a pipeline compared with baselines: single classifiers on fixed feature sets, and simple chains."""
+"""Savings of a pipeline compared with baselines.
+
+Baselines are single classifiers on fixed feature sets, and simple chains.
+"""
 
 from collections.abc import Sequence
 
@@ -6,11 +9,11 @@ import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
 from models.savings import Savings
-from solvers.pipeline.answer_bank import ACCEPTED, CORRECT
-from solvers.pipeline.bit_rows import unpack_bits
+from solvers.pipeline.answer_cache import ACCEPTED, CORRECT
+from solvers.pipeline.bit_packing import unpack_bits
 from solvers.pipeline.configurations import make_single_stage
 from solvers.pipeline.objectives import Evaluator, compute_stage_costs
-from solvers.savings import BaselineReplays, Replay, measure_savings, set_name
+from solvers.savings import BaselineReplays, Replay, measure_savings, name_feature_set
 
 MAX_CHEAPEST_BASELINES = 12
 """Maximum number of baselines of the cheapest features, evenly spread."""
@@ -30,13 +33,13 @@ def measure_pipeline_savings(
     unit: str,
     rng: np.random.Generator,
 ) -> Savings:
-    """Measure the savings of a configuration, (n,), compared with baselines with the same reject option.
+    """Measure the savings of a configuration, (n,), compared with baselines.
 
-    Accuracy is the share of correct answers among all items.
+    Baselines have the same reject option. Accuracy is the share of correct answers among all items.
 
     Args:
         report: evaluator on the test rows.
-        choose: evaluator on the validation rows, for forward selection.
+        choose: evaluator on the validation rows; it selects features.
         names, costs: (n,), of features.
         items: item codes of the test rows.
         unit: of costs.
@@ -53,14 +56,16 @@ def measure_pipeline_savings(
 
 
 def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
-    """Return chains of two stages, by name: the cheapest features, then all others."""
+    """Return two-stage chains by name: the cheapest features first, then all others."""
     n, order = len(costs), np.argsort(costs, kind="stable")
     counts = np.unique(np.linspace(1, n - 1, min(n - 1, MAX_TWO_STAGES)).round().astype(int)).tolist()
     chains = {}
     for count in counts:
         genes = np.ones(n, dtype=np.int8)
         genes[order[:count]] = 0
-        chains[f"{set_name([names[f] for f in order[:count]], f'the {count} cheapest features')}, then all"] = genes
+        chains[f"{name_feature_set([names[f] for f in order[:count]], f'the {count} cheapest features')}, then all"] = (
+            genes
+        )
     return chains
 
 
@@ -79,7 +84,7 @@ def replay_configuration(evaluator: Evaluator, configuration: Int8s) -> Replay:
 
 
 def list_fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -> dict[str, Int8s]:
-    """Return single-stage configurations by name: all features, the cheapest, and those of forward selection."""
+    """Return single-stage configurations by name: all features, the cheapest, and forward selection."""
     n = len(costs)
     order = np.argsort(costs, kind="stable")
     counts = np.unique(np.linspace(1, n, min(n, MAX_CHEAPEST_BASELINES)).round().astype(int)).tolist()
@@ -92,6 +97,6 @@ def list_fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -
         sets.setdefault(tuple(sorted(chosen)), f"the first {len(chosen)} of forward selection")
     sets[tuple(range(n))] = "all features"
     return {
-        name if len(own) == n else set_name([names[f] for f in own], name): make_single_stage(own, n)
+        name if len(own) == n else name_feature_set([names[f] for f in own], name): make_single_stage(own, n)
         for own, name in sets.items()
     }

@@ -17,7 +17,7 @@ def summarize(
 ) -> dict[str, Any]:
     """Return the results of a build as plain JSON.
 
-    counts: rows by part; baselines: scores of simple configurations on the test rows.
+    counts: number of rows of each part. baselines: scores of simple configurations on the test rows.
     """
     frontier = plan.list_frontier()
     shown = np.unique(np.linspace(0, len(frontier) - 1, MAX_SHOWN).round().astype(int))

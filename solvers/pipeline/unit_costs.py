@@ -1,9 +1,9 @@
 """Fixed-point costs of features: sums are exact, and do not depend on the order.
 
-Floating-point sums of the same costs in another order may differ in the last bit. Then a configuration would seem to
-dominate another one of equal cost. So costs are rounded to integer multiples of a unit. The unit is the last decimal if
-costs have few decimals, else a power of two; all rows together pay at most 2^50 units. For a thousand rows, the
-rounding error is 1e-12 of the sum of all costs.
+Floating-point sums of the same costs in another order may differ in the last bit. Then one of two configurations with
+equal cost would seem to dominate the other. So costs are rounded to integer multiples of a unit. The unit is the last
+decimal place if costs have few decimals, else a power of two. All rows together pay at most 2^50 units. For a thousand
+rows, the rounding error is 1e-12 of the sum of all costs.
 """
 
 from dataclasses import dataclass
@@ -19,25 +19,25 @@ DECIMALS = 9
 """Maximum number of exact decimals."""
 EXACT = 2**50
 """Maximum sum: exact in float64, and different sums have different means."""
-FINEST = 1000
+MAX_UNITS = 1000
 """Units are at least 2^-1000, so that the number of units per 1 is a float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnitCosts:
+class FixedPointCosts:
     """Costs of features, (n,), in whole units, and the number of units per 1."""
 
     by_feature: Floats
     units: float
 
     @classmethod
-    def from_costs(cls, costs: Floats, rows: int) -> "UnitCosts":
+    def from_costs(cls, costs: Floats, rows: int) -> "FixedPointCosts":
         """Convert costs, (n,), to units whose sums over ``rows`` rows are exact.
 
         Raises InvalidRequest unless costs are finite and at least 0.
 
-        >>> UnitCosts.from_costs(np.array([0.1, 0.25, 3]), 100)
-        UnitCosts(by_feature=array([ 10.,  25., 300.]), units=100.0)
+        >>> FixedPointCosts.from_costs(np.array([0.1, 0.25, 3]), 100)
+        FixedPointCosts(by_feature=array([ 10.,  25., 300.]), units=100.0)
         """
         checked = _check_costs(costs)
         shares = [Fraction(repr(cost)) for cost in checked.tolist()]
@@ -50,18 +50,18 @@ class UnitCosts:
         return cls._rounded(checked, rows)
 
     @classmethod
-    def _rounded(cls, costs: Floats, rows: int) -> "UnitCosts":
-        """Round to a power of two; each cost may grow by half a unit."""
+    def _rounded(cls, costs: Floats, rows: int) -> "FixedPointCosts":
+        """Round costs to a power of two; each may change by up to half a unit."""
         largest = float(costs.max())
         total = log2(largest) + log2(fsum((costs / largest).tolist()))
         finest = int(np.floor(log2(EXACT / rows - len(costs)) - total)) - 1
-        units = ldexp(1.0, min(finest, FINEST))
+        units = ldexp(1.0, min(finest, MAX_UNITS))
         return cls(np.rint(costs * units), units)
 
     def sum_sets(self) -> Floats:
         """Return the cost of each feature set by mask, (2^n,).
 
-        >>> UnitCosts.from_costs(np.array([1.0, 2.0, 4.0]), 10).sum_sets().tolist()
+        >>> FixedPointCosts.from_costs(np.array([1.0, 2.0, 4.0]), 10).sum_sets().tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
         """
         sums = np.zeros(1)

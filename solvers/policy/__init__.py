@@ -1,4 +1,6 @@
-"""Acquisition DAG (budgeted feature acquisition): acquire the next sensor, or stop, depending on the acquired readings.
+"""Acquisition DAG (budgeted feature acquisition).
+
+Depending on the acquired readings, a policy acquires the next sensor or stops.
 
 A sensor is a feature or a classifier. ``kind`` fits a plan to a feature table, or to a trace whose classifiers are
 acquired one by one.
@@ -18,10 +20,10 @@ module                   contents
 ``graph_reduce``         graph reduce (Algorithm 1, Lemma 2.1)
 ``node_features``        inputs of a node's policy; ``node_policies`` the learned policies
 ``regression``           training of a node's policy: advantages by boosted trees
-``classless``            (ours) selection among answers without classes; ``fixed_points`` points that are not learned
-``growth``               (ours) DAG grown with many sensors, by ``growth_scores``; ``graph_pruning`` drops unused
+``classless``            (ours) selection among answers without classes; ``baseline_points`` points that are not learned
+``growth``               (ours) DAG grown with many sensors, by ``sensor_gains``; ``graph_pruning`` drops unused
                          edges; ``states`` grown or enumerated
-``hard_budgets``         (ours) budgets and deadlines that no item exceeds; ``sensor_times`` maximum times of sets,
+``learned_limits``       (ours) budgets and deadlines that no item exceeds; ``sensor_times`` maximum times of sets,
                          ``item_limits`` actions that limits bar
 ``rollout``              rollout of items through the DAG (Equation 6)
 ``traffic``              number of items per edge and node, counted on validation rows

@@ -1,18 +1,18 @@
-"""Assembly of a policy plan: the points on the lower hull, and the decisions under them."""
+"""Assembly of a policy plan: the points on the lower hull, and the decisions at these points."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from models.losses import matrix_of
+from models.losses import get_loss_matrix
 from models.policy_curves import TrafficCounts
 from solvers.budget_mixture import lower_hull
 from solvers.item_splits import effective_rows
-from solvers.policy.curve import PointMeasurements, cross_validate_errors, selection_rows
+from solvers.policy.curve import PointMeasurements, choose_selection_rows, cross_validate_errors
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.graph import Graph
-from solvers.policy.graph_pruning import PrunedGraph, find_spare_path
+from solvers.policy.graph_pruning import PrunedGraph, find_detour_path
 from solvers.policy.learning import LearnedPolicies, PolicyTask, SensorPrices
 from solvers.policy.node_classifiers import NodeClassifiers
 from solvers.policy.node_policies import pack_policies
@@ -30,12 +30,12 @@ def assemble_plan(
     learned: LearnedPolicies,
     is_grown: bool,
 ) -> tuple[PolicyPlan, TrafficCounts, PointMeasurements]:
-    """Build the plan, its traffic, and the measurements of its points from the learned policies.
+    """Return the plan, its traffic, and the measurements of its points.
 
-    The plan keeps the points on the hull of the trade-off curve, fixed points included, and all hard budgets and
+    The plan has the points on the hull of the trade-off curve, including fixed points. It also has all hard budgets and
     deadlines. A grown graph is pruned to the edges that items took.
     """
-    training, capped, fixed, able = task.training, task.cap_slice, len(task.fixed), task.cap_slice.stop
+    training, capped, fixed, able = task.training, task.hard_budget_slice, len(task.fixed), task.hard_budget_slice.stop
     measured = measure_points(task, learned)
     errors, costs = measured.errors.mean(axis=1), measured.costs.mean(axis=1)
     bounds, chosen_by = measured.bounds_and_errors(slice(None), task.options.confidence)
@@ -72,7 +72,7 @@ def assemble_plan(
         point_sensors=acquired[hull],
         point_cost_errors=standard_error_of_mean(measured.costs, training.items)[hull],
         point_reached=cross_validate_errors(measured, training.folds, bounds[hull], task.options.confidence),
-        choosing=int(selection_rows(training.folds).sum()),
+        choosing=int(choose_selection_rows(training.folds).sum()),
         confidence=task.options.confidence,
         rows=len(training.labels),
         independence=1.0 if training.items is None else effective_rows(training.items) / len(training.labels),
@@ -84,7 +84,7 @@ def assemble_plan(
         **_limit_fields(task, learned),
         **({} if sensors.encoding is None else sensors.encoding.stored_fields()),
         **_embedding_fields(sensors.embedding),
-        loss_matrix=matrix_of(training.losses),
+        loss_matrix=get_loss_matrix(training.losses),
         loss_scale=training.loss_scale or 1.0,
         answering="combined" if training.quality is None else "taken",
         **decisions,
@@ -93,12 +93,12 @@ def assemble_plan(
 
 
 def _prune_graph(task: PolicyTask, learned: LearnedPolicies, points: Sequence[int], *, is_grown: bool) -> PrunedGraph:
-    """Keep the used edges of a grown graph, and a spare path; keep other graphs whole."""
+    """Prune a grown graph to used edges and a spare path; keep other graphs."""
     if not is_grown:
         return PrunedGraph.from_used_edges(task.graph, np.ones(len(task.graph.targets), dtype=np.bool_))
     counts = np.sum([learned.passed[at].edges for at in points], axis=0)
     return PrunedGraph.from_used_edges(
-        task.graph, (counts > 0) | find_spare_path(task.graph, counts, task.losses.learned.mean(axis=1))
+        task.graph, (counts > 0) | find_detour_path(task.graph, counts, task.losses.learned.mean(axis=1))
     )
 
 
@@ -115,7 +115,7 @@ def _node_fields(graph: Graph, classifiers: NodeClassifiers) -> dict[str, Any]:
 
 
 def _limit_fields(task: PolicyTask, learned: LearnedPolicies) -> dict[str, Any]:
-    capped, timed = task.cap_slice, task.deadline_slice
+    capped, timed = task.hard_budget_slice, task.deadline_slice
     return {
         "caps": task.caps[capped],
         "cap_tradeoffs": task.tradeoffs[capped],
@@ -132,8 +132,8 @@ def _embedding_fields(embedding: EmbeddingAxes | None) -> dict[str, Any]:
 
 
 def measure_points(task: PolicyTask, learned: LearnedPolicies) -> PointMeasurements:
-    """Return errors and costs of rows under each trade-off and hard budget, then under fixed points."""
-    able = slice(0, task.cap_slice.stop)
+    """Return errors and costs of rows at each trade-off and hard budget, then at fixed points."""
+    able = slice(0, task.hard_budget_slice.stop)
     return PointMeasurements(
         np.vstack((learned.errors[able], task.fixed.errors)),
         np.vstack((learned.costs[able], task.fixed.costs)),
@@ -144,6 +144,6 @@ def measure_points(task: PolicyTask, learned: LearnedPolicies) -> PointMeasureme
 def _count_traffic(
     task: PolicyTask, part: PrunedGraph, learned: LearnedPolicies, points: Sequence[int]
 ) -> TrafficCounts:
-    passed = [*learned.passed[: task.cap_slice.stop], *task.fixed.passed]
+    passed = [*learned.passed[: task.hard_budget_slice.stop], *task.fixed.passed]
     taken = [passed[at] for at in points]
     return pack_counts(part.graph, part.prune_counts(taken))

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.losses import Losses
 from models.policy import PolicyOptions
-from solvers.item_splits import ItemRows, rarest_label_of_items
+from solvers.item_splits import GroupedRows, stratify_labels_by_item
 from solvers.parallel import run_parallel
-from solvers.policy.node_classifiers import to_probabilities, tree_inputs, tree_owners
+from solvers.policy.node_classifiers import list_tree_owners, make_tree_inputs, to_probabilities
 from solvers.policy.sensors import Sensors, mark_embedding
 from solvers.trees.boosting import BinnedTable, BoostingParams, boost_classes, boost_regression
 from solvers.trees.oblivious_trees import STAGE_TREES, Forest
@@ -38,9 +38,9 @@ class TrainingRows:
         sensors: the sensors of the columns.
         cells: (n, D) readings.
         labels: (n,) class codes.
-        classes: number of outputs; without classes, the number of sensors.
-        folds: (n,) fold of each row, below K; member k learns from all rows but fold k.
-        quality: (n, M) quality of each sensor's answer where answers have no classes, else None.
+        classes: number of outputs: classes, or sensors if answers have no classes.
+        folds: (n,) fold of each row, below K; member k is fitted to all rows except fold k.
+        quality: (n, M) quality of each sensor's answer; None if answers have classes.
         rate: learning rate of forests of class probabilities.
         items: (n,) equal for rows of one item; None if no item repeats.
         losses: the loss matrix; None without classes, or if all errors are equal.
@@ -60,7 +60,7 @@ class TrainingRows:
 
     @property
     def members(self) -> int:
-        """Number of folds, and of members, K."""
+        """Number of folds, which equals the number of members, K."""
         return int(self.folds.max()) + 1
 
 
@@ -70,8 +70,8 @@ def assign_training_folds(labels: Int32s, items: Int64s, folds: int, rng: np.ran
     >>> np.bincount(assign_training_folds(np.zeros(10, np.int32), np.arange(10), 5, np.random.default_rng(0))).tolist()
     [2, 2, 2, 2, 2]
     """
-    grouped = ItemRows.from_codes(items)
-    own = rarest_label_of_items(grouped, labels)
+    grouped = GroupedRows.from_codes(items)
+    own = stratify_labels_by_item(grouped, labels)
     order = rng.permutation(len(own))
     order = order[np.argsort(own[order], kind="stable")]
     fold = np.empty(len(own), dtype=np.int64)
@@ -100,7 +100,9 @@ def train_classifiers(
 def train_on_reaching_rows(
     training: TrainingRows, sets: Bools, reached: Sequence[Bools], options: PolicyOptions, seeds: Sequence[int]
 ) -> list[tuple[list[Forest], Floats]]:
-    """Fit each set's classifier to all rows, or to the rows that reach the set, whichever has the lower loss.
+    """Fit each set's classifier to all rows or to the rows that reach the set.
+
+    The fit with the lower loss is kept.
 
     Args:
         sets: (S, M), the sensors of each set.
@@ -124,7 +126,7 @@ def _train_reaching(seen: "_SetInputs", rows: Bools, options: PolicyOptions, see
 
 
 def has_enough_rows(rows: Bools, folds: Int64s) -> bool:
-    """Return whether every fold has enough of the rows, (n,), to learn from them alone."""
+    """Return whether every fold has enough of these rows, (n,), to fit a classifier to them alone."""
     return bool(np.bincount(folds[rows], minlength=int(folds.max()) + 1).min() >= MIN_ROWS_PER_FOLD)
 
 
@@ -134,7 +136,10 @@ def _log_loss(posteriors: Floats, labels: Int32s) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SetInputs:
-    """Inputs of the classifiers of one set of sensors: columns (d,) are places among the columns of all trees."""
+    """Inputs of the classifiers of one set of sensors.
+
+    columns, (d,), are indices into the columns of all trees.
+    """
 
     labels: Int32s
     folds: Int64s
@@ -151,8 +156,8 @@ class _SetInputs:
     def from_training(cls, training: TrainingRows, chosen: Bools) -> "_SetInputs":
         sensors = training.sensors
         cells = sensors.known_columns(chosen)
-        inputs = tree_inputs(sensors.select_columns(cells), training.cells[:, cells])
-        columns = np.flatnonzero(mark_embedding(chosen)[tree_owners(sensors)])
+        inputs = make_tree_inputs(sensors.select_columns(cells), training.cells[:, cells])
+        columns = np.flatnonzero(mark_embedding(chosen)[list_tree_owners(sensors)])
         has_columns = len(columns) > 0
         if not has_columns:  # trees without splits need an input column, too
             inputs, columns = np.zeros((len(inputs), 1)), np.zeros(1, dtype=np.int64)
@@ -179,8 +184,8 @@ def _train_set(training: TrainingRows, chosen: Bools, options: PolicyOptions, se
 def _fit_set(seen: _SetInputs, learn: Bools, options: PolicyOptions, seed: int) -> tuple[list[Forest], Floats]:
     """Fit the K members of one set's classifier to some rows, (n,).
 
-    The number of trees of a member is the one of least loss of the other members on their held-out folds: the fold that
-    evaluates a member does not choose its size.
+    The number of trees of a member minimizes the loss of the other members on their held-out folds. So the fold that
+    evaluates a member does not determine its size.
     """
     rng, trees = np.random.default_rng(seed), options.trees if seen.has_columns else 0
     fitted, losses = [], np.zeros((seen.members, trees // STAGE_TREES + 1))

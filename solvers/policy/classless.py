@@ -1,9 +1,9 @@
-"""Answer selection among classifiers whose answers have no common classes, such as texts.
+"""Selection among the answers of classifiers without common classes, such as texts.
 
 Texts cannot be combined, so the policy returns the answer of one acquired classifier. Each node predicts the quality of
 every classifier's answer, acquired or not, by trees with squared loss. The reward of stopping is the highest prediction
 among acquired classifiers, and 0 if none is acquired. One part of the advantage of an acquisition is known: it follows
-from the predicted quality of its answer. The other part, the information of its confidence, is learned.
+from the predicted quality of the answer. The other part, the information in the confidence, is learned.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy as np
 from models import DatasetFacts, Fault, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.arrays import Bools, Floats, Int32s, Int64s
 from models.policy import PolicyOptions
-from solvers.base import refuse_reject_cost
+from solvers.base import require_no_reject_cost
 from solvers.budget_mixture import lower_hull
 from solvers.policy.graph import Graph
 from solvers.policy.losses import StoppingLosses
@@ -28,7 +28,7 @@ SELECTION_TRADEOFFS = 12
 """Number of trade-offs under which classifiers are selected."""
 
 
-def answer_quality(dataset: FeatureTable | Trace) -> Floats | None:
+def compute_answer_quality(dataset: FeatureTable | Trace) -> Floats | None:
     """Return the quality of answers of a trace without classes, (n, M); None for other datasets."""
     return dataset.quality if isinstance(dataset, Trace) and not dataset.spec.has_classes else None
 
@@ -47,7 +47,7 @@ def choose_best_acquired(expected: Floats, acquired: Bools) -> Int64s:
 
 
 def known_advantages(expected: Floats, acquired: Bools, further: Bools) -> Floats:
-    """Return the part of advantages that needs no learning, (n, A), never above 0.
+    """Return the part of advantages that need not be learned, (n, A); at most 0.
 
     It is the expected loss of stopping after each action, minus the expected loss of stopping now. The effect of
     further readings on the choice must be learned.
@@ -65,10 +65,11 @@ def known_advantages(expected: Floats, acquired: Bools, further: Bools) -> Float
 
 
 def list_answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Floats:
-    """Return the trade-offs to learn for, rising: half of them evenly spread, the others where rows change classifiers.
+    """Return the trade-offs to learn for, rising.
 
-    The latter are quantiles, over rows, of the gain in expected quality per unit of extra cost, for neighbors on the
-    hull of single classifiers.
+    Half of them are evenly spaced. The others are trade-offs at which rows change classifiers: quantiles, over rows, of
+    the gain in expected quality per unit of extra cost. Gains are those between neighbors on the hull of single
+    classifiers.
 
     Args:
         expected: (n, M), predicted quality.
@@ -85,14 +86,16 @@ def list_answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Fl
     return np.unique(changing[(changing > 0) & (changing <= spread[-1])])
 
 
-def answer_losses(expected: Sequence[Floats], members: Bools, quality: Floats, smoothing: float) -> StoppingLosses:
+def compute_answer_losses(
+    expected: Sequence[Floats], members: Bools, quality: Floats, smoothing: float
+) -> StoppingLosses:
     """Return the losses of stopping at each node: 1 minus the quality of the selected answer.
 
     Args:
         expected: S arrays (n, M), predictions of each node; the last node has all sensors.
-        members: (S, M), sensors of each node; without a sensor the loss is 1.
+        members: (S, M), sensors of each node; a node without sensors has loss 1.
         quality: (n, M), quality of answers.
-        smoothing: share of the learned loss that uses the last node's prediction instead of the observed quality.
+        smoothing: weight, in the learned loss, of the last node's prediction; the rest is the observed quality.
     """
     rows, observed, learned = np.arange(len(quality)), [], []
     for own, acquired in zip(expected, members, strict=True):
@@ -106,9 +109,9 @@ def answer_losses(expected: Sequence[Floats], members: Bools, quality: Floats, s
 def build_answer_graph(has_confidence: Bools, costs: Floats, quality: Floats, fetches: Int32s) -> Graph:
     """Build the DAG of acquired sets.
 
-    A fetch is a set of classifiers that one call acquires. A fetch without confidences comes last and alone, because it
-    informs no further decision. Each set of the other fetches is a state; if there are many fetches, each set up to a
-    maximum size.
+    A fetch is a set of classifiers that one call acquires. A fetch without confidences is acquired last and alone,
+    because it does not inform further decisions. Each set of the other fetches is a state. If there are many fetches,
+    only sets up to a maximum size are states.
 
     Args:
         has_confidence: (M,), classifiers that report a confidence.
@@ -141,7 +144,10 @@ def build_answer_graph(has_confidence: Bools, costs: Floats, quality: Floats, fe
 
 
 def select_classifiers(costs: Floats, quality: Floats) -> list[int]:
-    """Return the classifiers that may be acquired, rising, by greedy selection under several trade-offs.
+    """Return the classifiers that may be acquired, by rising index.
+
+    At most ``MAX_CLASSIFIERS`` are returned. Of more, a greedy selection adds for each of P trade-offs in turn the
+    classifier that improves the best value most.
 
     Complexity: O(P M^2 n).
     """
@@ -162,7 +168,10 @@ def select_classifiers(costs: Floats, quality: Floats) -> list[int]:
 
 
 def check_classless_trace(facts: DatasetFacts, spec: TraceSpec, options: PolicyOptions) -> None:
-    """Raise InvalidRequest for options that need classes, and for traces without confidences and embeddings."""
+    """Raise InvalidRequest for options that need classes.
+
+    Also raise it for traces with neither confidences nor embeddings.
+    """
     needing = {
         "graph": options.graph == "grown" and 'is "grown"',
     }
@@ -171,7 +180,7 @@ def check_classless_trace(facts: DatasetFacts, spec: TraceSpec, options: PolicyO
     ]
     if faults:
         raise InvalidRequest.from_faults(*faults)
-    refuse_reject_cost(facts, "a policy whose answers have no classes")
+    require_no_reject_cost(facts, "a policy whose answers have no classes")
     if not options.embeds and all(classifier.confidence is None for classifier in spec.classifiers):
         reason = "need a confidence, or embeddings must be requested, to distinguish items"
         more = 'give "embeddings": true' if facts.embedding_dimensions else "cascades and portfolios need one, too"

@@ -12,9 +12,9 @@ from solvers.policy.embedding_axes import EmbeddingAxes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyContents:
-    """Decisions of K members at every node of the DAG, under each of the H trade-offs of the curve.
+    """Stored decisions at every node of the DAG, under each of the H trade-offs of the curve.
 
-    There are M sensors with D columns, S nodes, E edges, and C classes. Costs are in ``unit``.
+    Each node has K members. There are M sensors with D columns, S nodes, E edges, and C classes. Costs are in ``unit``.
     """
 
     unit: str

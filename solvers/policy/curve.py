@@ -1,8 +1,8 @@
 """Cross-validation of the trade-off curve: upper bounds of costs, and unbiased errors of selected points.
 
-Winner's curse: a point is on the curve because it is better than others on the rows on which all were measured, so its
-measured error is too low. The curve is therefore selected again without each fold in turn, and evaluated at the same
-budgets on that fold.
+Winner's curse: points of the curve are selected on the rows on which they are measured, so their measured errors are
+too low. Therefore the curve is selected again without each fold in turn, and evaluated on that fold at the same
+budgets.
 
 Source: Stone, *Cross-validatory choice and assessment of statistical predictions*, 1974.
 """
@@ -37,7 +37,7 @@ class PointMeasurements:
         return PointMeasurements(self.errors[points], self.costs[points], self.items)
 
     def bounds_and_errors(self, rows: Bools | slice, confidence: float) -> tuple[Floats, Floats]:
-        """Return upper bounds of mean costs and mean errors, (L,) each, over some rows."""
+        """Return upper bounds of the mean costs, and the mean errors, over some rows: (L,) each."""
         items = None if self.items is None else self.items[rows]
         return bound_costs(self.costs[:, rows], confidence, items), self.errors[:, rows].mean(axis=1)
 
@@ -56,18 +56,20 @@ def bound_costs(costs: Floats, confidence: float, items: Int64s | None = None) -
     return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * standard_error_of_mean(costs, items))
 
 
-def selection_rows(folds: Int64s) -> Bools:
-    """Return which rows, (n,), select points for a requested accuracy: the first half of the folds."""
+def choose_selection_rows(folds: Int64s) -> Bools:
+    """Return the rows that select points for a requested accuracy, (n,): the first half of the folds."""
     return folds < (int(folds.max()) + 1) // 2
 
 
 def cross_validate_errors(measured: PointMeasurements, folds: Int64s, budgets: Floats, confidence: float) -> Floats:
-    """Return cross-validated error rates at budgets, (B, 2), of ``selection_rows`` and of other rows.
+    """Return cross-validated error rates at budgets, (B, 2).
+
+    The columns are the errors of ``choose_selection_rows`` and of the other rows.
 
     Args:
         folds: (n,), fold of each row.
         budgets: (B,).
-        confidence: level of bounds of costs.
+        confidence: level of the upper bounds of costs.
     Complexity: O(K (L n + L log L) + B n).
     """
     errors = np.empty((len(budgets), len(folds)))
@@ -76,10 +78,9 @@ def cross_validate_errors(measured: PointMeasurements, folds: Int64s, budgets: F
         bounds, chosen_by = measured.bounds_and_errors(rest, confidence)
         hull = lower_hull(bounds, chosen_by)
         for at, budget in enumerate(budgets.tolist()):
-            mixture = Mixture.from_budget(
-                bounds[hull], max(budget, float(bounds[hull[0]]))
-            )  # the first may cost more here
+            # the first point may cost more on these rows
+            mixture = Mixture.from_budget(bounds[hull], max(budget, float(bounds[hull[0]])))
             first, second = (measured.errors[hull[place], own] for place in (mixture.first, mixture.second))
             errors[at, own] = first + mixture.share * (second - first)
-    choosing = selection_rows(folds)
+    choosing = choose_selection_rows(folds)
     return np.column_stack((errors[:, choosing].mean(axis=1), errors[:, ~choosing].mean(axis=1)))

@@ -23,16 +23,16 @@ from models.policy import (
 )
 from solvers.policy.classless import choose_best_acquired, known_advantages
 from solvers.policy.item_draw import ItemDraw
-from solvers.policy.node_classifiers import NodeClassifiers, tree_inputs
-from solvers.policy.node_features import node_features
+from solvers.policy.node_classifiers import NodeClassifiers, make_tree_inputs
+from solvers.policy.node_features import compute_node_features
 from solvers.policy.node_policies import NodeDecisions
-from solvers.policy.one_item import OneItem, row_features
-from solvers.policy.points import KEPT_LIMITS, PolicyPoints, limits_of, to_target
+from solvers.policy.points import LIMITS_CACHE_SIZE, PolicyPoints, list_limits, make_target
 from solvers.policy.readings import SensorReadings
 from solvers.policy.regression import choose_least
 from solvers.policy.sensors import Sensors
+from solvers.policy.single_row_models import SingleRowModels, compute_row_features
 
-KEPT_SETS = 4096
+SET_CACHE_SIZE = 4096
 """Sets of known sensors for which nodes and acquisitions are kept."""
 
 
@@ -81,12 +81,12 @@ class PolicyDecisions(PolicyPoints):
         )
 
     @cached_property
-    def _one_item(self) -> OneItem:
-        return OneItem(self._classifiers, self._decisions)
+    def _one_item(self) -> SingleRowModels:
+        return SingleRowModels(self._classifiers, self._decisions)
 
     @cached_property
     def _feature_columns(self) -> list[list[tuple[int, bool]]]:
-        """By node, the columns of its sensors, and whether each is a label."""
+        """For each node, the columns of its sensors, and whether each column is a label."""
         columns = [self._sensors.known_columns(members).tolist() for members in self.members]
         labelled = self.labelled.tolist()
         return [[(column, labelled[column]) for column in own] for own in columns]
@@ -99,7 +99,7 @@ class PolicyDecisions(PolicyPoints):
     def decide(self, query: PolicyQuery) -> PolicyDecision:
         """Decide the next acquisition, or stop. The plan keeps no state between calls.
 
-        The largest node whose sensors are all known decides, so that a started fetch of several sensors is completed.
+        The largest node whose sensors are all known decides. So a started fetch of several sensors is completed.
 
         Raises:
             InvalidRequest: unknown sensors, invalid readings, or an embedding that is missing or of another length.
@@ -110,23 +110,23 @@ class PolicyDecisions(PolicyPoints):
         point = self._draw_point(self.select_mixture(query), draw, query)
         if query.acquired or self.dimensions:
             return self._decide_for(cells, known, draw.member, point, query)
-        return self._first_decisions(draw.member, point, *limits_of(query))
+        return self._first_decisions(draw.member, point, *list_limits(query))
 
     @cached_property
     def _first_decisions(self) -> Callable[..., PolicyDecision]:
-        """Decisions on items without readings, by member, point, and limits."""
+        """Cache of decisions on items without readings, by member, point, and limits."""
 
         def decide(member: int, point: int, *limits: Any) -> PolicyDecision:
             cells, known = self._sensors.read_answers({})
-            return self._decide_for(cells, known, member, point, to_target(limits))
+            return self._decide_for(cells, known, member, point, make_target(limits))
 
-        return lru_cache(KEPT_LIMITS)(decide)
+        return lru_cache(LIMITS_CACHE_SIZE)(decide)
 
     def _decide_for(self, cells: Floats, known: Bools, member: int, point: int, target: PolicyTarget) -> PolicyDecision:
-        rows, inputs, known_key = cells[None], tree_inputs(self._sensors, cells[None]), known.tobytes()
+        rows, inputs, known_key = cells[None], make_tree_inputs(self._sensors, cells[None]), known.tobytes()
         node = self._node_of(known_key)
-        barred = self._barred_actions(node, point, target, known)
-        chosen, loss = self._choose_target(node, member, point, rows, inputs, barred)
+        forbidden = self._barred_actions(node, point, target, known)
+        chosen, loss = self._choose_target(node, member, point, rows, inputs, forbidden)
         if chosen < 0:
             return self._stop_decision(node, known, inputs, point)
         facts = self._describe_acquisition(node, known_key, chosen, point)
@@ -135,7 +135,9 @@ class PolicyDecisions(PolicyPoints):
     @cached_property
     def _node_of(self) -> Callable[[bytes], int]:
         """Return the largest node whose sensors are all known."""
-        return lru_cache(KEPT_SETS)(lambda known: self._graph.find_largest_known(np.frombuffer(known, dtype=np.bool_)))
+        return lru_cache(SET_CACHE_SIZE)(
+            lambda known: self._graph.find_largest_known(np.frombuffer(known, dtype=np.bool_))
+        )
 
     def stop(self, query: PolicyQuery) -> StopDecision:
         """Return the answer of the largest known node, without further acquisitions.
@@ -144,7 +146,7 @@ class PolicyDecisions(PolicyPoints):
             InvalidRequest: a sensor must give the answer, and no sensor is known.
         """
         cells, known = self._readings.read_query(query)
-        inputs = tree_inputs(self._sensors, cells[None])
+        inputs = make_tree_inputs(self._sensors, cells[None])
         if self.classless and not known.any():
             raise InvalidRequest.from_faults(Fault(("acquired",), "must not be empty: an answer is required"))
         point = self._draw_point(
@@ -156,15 +158,18 @@ class PolicyDecisions(PolicyPoints):
         return not self.classless and point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
 
     def _choose_target(
-        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, forbidden: Bools | None
     ) -> tuple[int, float]:
-        """Return the next node and the expected loss, or -1 to stop; barred: (A,)."""
+        """Return the next node, or -1 to stop, and the expected loss.
+
+        forbidden: (A,), actions that are not allowed.
+        """
         if self._stops_at_once(point) or not len(self._graph.list_actions(node)):
             return -1, 0.0
         if point < len(self.tradeoffs):
-            action, advantages, stopping = self._choose_action(node, member, point, rows, inputs, barred)
+            action, advantages, stopping = self._choose_action(node, member, point, rows, inputs, forbidden)
         else:
-            actions, of_rows, losses = self._choose_actions(node, member, point, rows, inputs, barred)
+            actions, of_rows, losses = self._choose_actions(node, member, point, rows, inputs, forbidden)
             action, advantages, stopping = int(actions[0]), of_rows[0].tolist(), float(losses[0])
         if not action:
             return -1, 0.0
@@ -172,46 +177,47 @@ class PolicyDecisions(PolicyPoints):
         return target, self.loss_scale * max(0.0, stopping + advantages[action - 1])
 
     def _choose_action(
-        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, forbidden: Bools | None
     ) -> tuple[int, list[float], float]:
-        """Choose the action of one item as ``_choose_actions`` does; advantages: (A,)."""
+        """Choose the action of one item, like ``_choose_actions``; advantages: (A,)."""
         shares = self._one_item.predict_posteriors(node, member, inputs[0])
-        features = row_features(self._feature_columns[node], shares, rows[0].tolist())
+        features = compute_row_features(self._feature_columns[node], shares, rows[0].tolist())
         advantages = self._one_item.estimate_advantages(node, member, point, features)
         if self.classless:
             known_part = np.asarray(self._known_advantages(node, np.array([shares])))[0].tolist()
             advantages = list(map(add, advantages, known_part))
-        allowed = advantages if barred is None else np.where(barred, np.inf, advantages).tolist()
+        allowed = advantages if forbidden is None else np.where(forbidden, np.inf, advantages).tolist()
         best = min(allowed)
         stops = best >= (0.0 if self._decisions.can_stop(node) else inf)
         action = 0 if stops else allowed.index(best) + 1
         return action, advantages, self._expected_loss(node, shares)
 
     def _expected_loss(self, node: int, shares: list[float]) -> float:
-        """Return the expected loss of stopping with these class probabilities, or qualities of answers."""
+        """Return the expected loss of stopping, given class probabilities or qualities of answers."""
         if not self.classless and self.losses.is_zero_one:
             return 1.0 - max(shares)
         return float(self._choose_answer(np.array([shares]), self.members[node])[1][0])
 
     def _choose_actions(
-        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, forbidden: Bools | None
     ) -> tuple[Int16s, Floats, Floats]:
-        """Choose actions for rows, (n,), with advantages, (n, A), and the expected loss of stopping, (n,).
+        """Choose actions for rows, (n,); return also advantages, (n, A), and the expected loss of stopping, (n,).
 
-        One member decides; for hard limits the mean of all members does, because the cost bound holds for any of them.
+        One member decides. For hard limits, the mean of all members decides, because the cost bound holds for any of
+        them.
         """
         every = range(self.class_base.shape[1]) if point >= len(self.tradeoffs) else (member,)
         advantages, stopping, actions = [], [], np.zeros(len(rows), dtype=np.int16)
         for k in every:
             judged = self._classifiers.predict_posteriors(node, k, inputs)
-            features = node_features(self._sensors, self.members[node], judged, rows)
+            features = compute_node_features(self._sensors, self.members[node], judged, rows)
             ahead = self._known_advantages(node, judged)
-            actions, advantage = self._decisions.choose_actions(node, k, point, features, barred, ahead)
+            actions, advantage = self._decisions.choose_actions(node, k, point, features, forbidden, ahead)
             advantages.append(advantage)
             stopping.append(self._choose_answer(judged, self.members[node])[1])
         mean = np.mean(advantages, axis=0)
         if len(advantages) > 1:
-            allowed = mean if barred is None else np.where(barred, np.inf, mean)
+            allowed = mean if forbidden is None else np.where(forbidden, np.inf, mean)
             actions = choose_least(allowed, can_stop=self._decisions.can_stop(node))
         return actions, mean, np.mean(stopping, axis=0)
 
@@ -221,7 +227,7 @@ class PolicyDecisions(PolicyPoints):
         return known_advantages(judged, self.members[node], self.members[self._graph.list_actions(node)])
 
     def _choose_answer(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
-        """Return the answer of least expected loss, or the best acquired sensor, and that loss, (n,) each."""
+        """Return the answer of least expected loss, or the best acquired sensor, and its loss, (n,) each."""
         if not self.classless:
             return self.losses.choose(judged)
         best = choose_best_acquired(judged, bought)
@@ -229,10 +235,10 @@ class PolicyDecisions(PolicyPoints):
 
     @cached_property
     def _describe_acquisition(self) -> Callable[[int, bytes, int, int], dict[str, Any]]:
-        return lru_cache(KEPT_SETS)(self._list_acquired)
+        return lru_cache(SET_CACHE_SIZE)(self._list_acquired)
 
     def _list_acquired(self, node: int, known_bytes: bytes, target: int, point: int) -> dict[str, Any]:
-        """Return the fields of a decision that moves to a node, except the expected loss."""
+        """Return the fields of a decision that moves to a node, without the expected loss."""
         known = np.frombuffer(known_bytes, dtype=np.bool_)
         missing = self.members[target] & ~known
         first, *others = np.flatnonzero(missing).tolist()

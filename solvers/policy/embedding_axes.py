@@ -1,7 +1,9 @@
-"""Projection of an item's embedding onto principal components; a policy knows it before any acquisition.
+"""Projection of an item's embedding onto principal components.
 
-Embeddings of few coordinates are used as they are. The axes depend on no label, so validation rows stay unbiased. For
-axes that depend on labels see ``quality_axes``.
+A policy knows the embedding before any acquisition.
+
+Embeddings of few coordinates are used as they are. The axes do not depend on labels, so validation rows stay unbiased.
+``quality_axes`` has axes that depend on labels.
 """
 
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Singles
-from models.columns import FARTHEST
+from models.columns import MAX_COORDINATE_VALUE
 from solvers.principal_directions import principal_directions
 
 MAX_AXES = 16
@@ -49,7 +51,7 @@ class EmbeddingAxes:
 
     @classmethod
     def from_embeddings(cls, embeddings: Singles, most: int = MAX_AXES) -> "EmbeddingAxes":
-        """Compute at most ``most`` principal axes of embeddings, (n, d).
+        """Compute up to ``most`` principal axes of embeddings, (n, d).
 
         Complexity: O(n d min(n, d)).
         """
@@ -66,7 +68,7 @@ class EmbeddingAxes:
         >>> EmbeddingAxes(np.array([1.0, 0.0]), np.array([[2.0], [0.0]], np.float32)).project(np.ones((1, 2)) * 3)
         array([[4.]])
         """
-        return np.clip(self.subtract_centre(embeddings) @ self.axes, -FARTHEST, FARTHEST)
+        return np.clip(self.subtract_centre(embeddings) @ self.axes, -MAX_COORDINATE_VALUE, MAX_COORDINATE_VALUE)
 
     def subtract_centre(self, embeddings: Singles | Floats) -> Floats:
         """Return embeddings, (n, d), clipped to the range of features and centered."""
@@ -74,5 +76,5 @@ class EmbeddingAxes:
 
 
 def _clip_to_range(embeddings: Singles | Floats) -> Floats:
-    """Clip embeddings to the range of features: datasets may hold any single-precision number."""
-    return np.clip(np.asarray(embeddings, dtype=np.float64), -FARTHEST, FARTHEST)
+    """Clip embeddings to the range of features; datasets may contain any single-precision number."""
+    return np.clip(np.asarray(embeddings, dtype=np.float64), -MAX_COORDINATE_VALUE, MAX_COORDINATE_VALUE)

@@ -1,4 +1,4 @@
-"""Expected accuracy and cost of an operating point, which feedback is compared with."""
+"""Expected accuracy and cost of an operating point, with which feedback is compared."""
 
 from models.feedback import Expectations
 from models.policy import PolicyTarget
@@ -16,7 +16,7 @@ Source: Bengio, Grandvalet, *No unbiased estimator of the variance of k-fold cro
 
 
 def estimate_outcomes(plan: PolicyPlan, query: PolicyTarget) -> Expectations:
-    """Return the expected accuracy and cost of the points that decide for a query."""
+    """Return the expected accuracy and cost at the points that a query selects."""
     accuracy, cost, cost_error = plan.expected_outcome(query)
     counted = plan.independence * (plan.rows if query.min_accuracy is None else plan.rows - plan.choosing)
     return Expectations.from_figures(

@@ -6,7 +6,14 @@ import numpy as np
 
 from models.policy import PolicyTarget
 from models.policy_curves import RolloutItem
-from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns, label_from_cell, shared_fields
+from solvers.evaluation import (
+    Columns,
+    CompleteItems,
+    EvaluationOutcomes,
+    classifier_columns,
+    copy_shared_fields,
+    label_from_cell,
+)
 from solvers.kind import OperatingPoint
 from solvers.policy.estimates import estimate_outcomes
 from solvers.policy.plan import PolicyPlan
@@ -22,12 +29,12 @@ def item_columns(plan: PolicyPlan) -> Columns:
     return classifier_columns(plan.sensors)
 
 
-def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, columns: Columns) -> Evaluated:
+def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, columns: Columns) -> EvaluationOutcomes:
     """Roll out every item through the DAG.
 
-    Costs are the given costs of the items, else the mean costs of the sensors.
+    Costs are the items' declared costs, else the mean costs of the sensors.
     """
-    target = PolicyTarget(**shared_fields(limits, PolicyTarget))
+    target = PolicyTarget(**copy_shared_fields(limits, PolicyTarget))
     widths = plan.column_counts()
     complete = [_to_rollout_item(items, at, columns, widths) for at in range(len(items))]
     ran = plan.run(plan.cells_of_items(complete), items.ids, target)
@@ -42,7 +49,7 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
         sent = tuple(
             label_from_cell(values.get(f"{name}.label")) for name, values in zip(chosen, items.values, strict=True)
         )
-        return Evaluated(
+        return EvaluationOutcomes(
             labels=sent,
             costs=np.array(costs),
             paths=paths,
@@ -52,7 +59,7 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     probabilities = ran.scores
     rejected = ran.labels == probabilities.shape[1]
     rows, codes = np.arange(len(items)), np.where(rejected, 0, ran.labels)
-    return Evaluated(
+    return EvaluationOutcomes(
         labels=tuple(None if out else plan.classes[code] for code, out in zip(codes.tolist(), rejected, strict=True)),
         costs=np.array(costs),
         paths=paths,

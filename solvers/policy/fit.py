@@ -1,8 +1,8 @@
 """Fit of a policy to a feature table or a trace: classifiers, policies of nodes, and the trade-off curve.
 
-K-fold cross-fitting: member k learns classifiers and decisions from all rows but fold k, and is validated on fold k.
-The plan keeps all K members. The item's id selects the member that decides, so the measured costs are unbiased for the
-plan itself. Answers are the mean of all members, which is rarely worse than each of them.
+K-fold cross-fitting: the classifiers and decisions of member k are fitted to all rows except fold k, and validated on
+fold k. The plan keeps all K members. The item's id selects the member that decides, so the measured costs are unbiased
+for the plan itself. Answers are the mean of all members, which is rarely worse than a single member.
 
 1. Build the DAG (``graph``), or grow it with many sensors (``growth``).
 2. Fit the classifiers of all nodes, and compute the losses of stopping (``classifier_training``, ``losses``).
@@ -20,20 +20,20 @@ from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidReque
 from models.arrays import Floats
 from models.losses import Losses
 from models.policy import PolicyOptions
-from solvers.base import BuildContext, Fitted, Progress, refuse_few_items, scale_progress
+from solvers.base import BuildContext, FitResult, Progress, require_min_items, scale_progress
 from solvers.chat_rules import check_tool_rule
 from solvers.policy.assemble import assemble_plan
+from solvers.policy.baseline_points import BaselinePoints
 from solvers.policy.classifier_training import LEARNING_RATE, TrainingRows, assign_training_folds
 from solvers.policy.classless import (
-    answer_losses,
-    answer_quality,
     build_answer_graph,
     check_classless_trace,
+    compute_answer_losses,
+    compute_answer_quality,
     list_answer_tradeoffs,
 )
-from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import (
+from solvers.policy.learned_limits import (
     BUDGET_COUNTS,
     DEADLINE_COUNTS,
     RELATIVE_TOLERANCE,
@@ -49,7 +49,7 @@ from solvers.policy.quality_axes import add_quality_axes
 from solvers.policy.savings import measure_policy_savings
 from solvers.policy.sensor_times import assign_fetches, compute_set_times, group_by_fetch
 from solvers.policy.sensors import Sensors, check_sizes
-from solvers.policy.settings import replay_validation_rows
+from solvers.policy.setting_replays import replay_validation_rows
 from solvers.policy.states import PolicyStates, fit_given_graph, grow_states, sample_rows, should_grow
 from solvers.policy.summary import summarize
 from solvers.policy.tradeoff_spread import list_tradeoffs
@@ -67,7 +67,7 @@ classifier that was fitted to a row is biased on that row's neighbors, and so ar
 
 def fit(
     dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: BuildContext
-) -> Fitted[PolicyPlan]:
+) -> FitResult[PolicyPlan]:
     """Fit a policy to a feature table or a trace.
 
     Returns:
@@ -75,10 +75,10 @@ def fit(
             validation loss, curve, error and cost of all sensors and of none, and the traffic (``TrafficCounts``).
     Raises:
         InvalidRequest: fewer than 20 rows, a single class, more than 10 fetches with all subsets, or costs that depend
-            on sizes that the table does not have.
+            on sizes although the table has none.
     """
     check_dataset(DatasetFacts.from_dataset(dataset), options)
-    quality = answer_quality(dataset)
+    quality = compute_answer_quality(dataset)
     if quality is None and int(dataset.labels.max()) == 0:
         raise InvalidRequest.from_faults(
             Fault(("dataset",), f"must have at least 2 classes, has only {dataset.classes[0]!r}")
@@ -110,7 +110,7 @@ def fit(
     summary["traffic"] = passed.model_dump(mode="json")
     points = replay_validation_rows(plan, measured)
     held = measure_policy_savings(dataset, plan.sensors, graph, observed, task.predictions, prices.costs, points, rng)
-    return Fitted(plan, summary, held)
+    return FitResult(plan, summary, held)
 
 
 def _training_rows(
@@ -168,7 +168,7 @@ def _build_task(
         graph,
         states.posteriors,
         losses,
-        FixedPoints.from_graph(graph, losses.observed, prices.costs, has_to_acquire=has_to_acquire),
+        BaselinePoints.from_graph(graph, losses.observed, prices.costs, has_to_acquire=has_to_acquire),
         prices.costs,
         prices.means,
         np.append(replay_settings, np.full(len(caps) + len(deadlines), replay_settings[0])),
@@ -183,7 +183,10 @@ def _build_task(
 def _list_limits(
     training: TrainingRows, states: PolicyStates, costs_by_set: Floats, set_times: Floats
 ) -> tuple[Floats, Floats]:
-    """Return hard budgets and deadlines to learn for; no deadlines if every set takes as long as it costs."""
+    """Return the hard budgets and deadlines to learn for.
+
+    There are no deadlines if every set takes as long as it costs.
+    """
     is_one = np.allclose(set_times, costs_by_set, rtol=RELATIVE_TOLERANCE, atol=0)
     if training.quality is None:
         log_losses = mean_log_losses(states.posteriors, training.labels)
@@ -194,7 +197,10 @@ def _list_limits(
     every, firsts = np.arange(len(states.graph)), states.graph.list_actions(0)
 
     def with_firsts(sets: Floats, counts: tuple[int, int]) -> Floats:
-        """Have what answers alone among them, so that the best within each limit is learned for."""
+        """Select limits, and add the cost of each set that can answer alone.
+
+        So the best single answer within each limit is learned for.
+        """
         limits = select_limits(sets, counts, every)
         return distinct_amounts(np.concatenate([limits, sets[firsts]])) if len(limits) else limits
 
@@ -205,7 +211,7 @@ def _stopping_losses(states: PolicyStates, training: TrainingRows, smoothing: fl
     if training.quality is None:
         losses = training.losses or Losses.zero_one(training.classes)
         return StoppingLosses.from_posteriors(states.posteriors, training.labels, smoothing, losses)
-    return answer_losses(states.posteriors, states.graph.members, training.quality, smoothing)
+    return compute_answer_losses(states.posteriors, states.graph.members, training.quality, smoothing)
 
 
 def _build_states(
@@ -217,7 +223,7 @@ def _build_states(
     is_grown: bool,
     given_graph: Graph | None,
 ) -> tuple[PolicyStates, list[int], tuple[int, int, int]]:
-    """Grow or enumerate states; ``given_graph`` is used if it is set.
+    """Grow or enumerate the states; a ``given_graph`` is used instead if it is set.
 
     Returns:
         The states, a seed for each node's policy, and the range and total of the progress of learning.
@@ -244,8 +250,8 @@ def _report_learned(progress: Progress, total: int, done: int) -> None:
 
 
 def check_dataset(facts: DatasetFacts, options: PolicyOptions) -> None:
-    """Raise InvalidRequest for too few rows, too many sensors, or options that the dataset does not allow."""
-    refuse_few_items(facts, MIN_ROWS, "a policy")
+    """Raise InvalidRequest for too few rows, too many sensors, or unsupported options."""
+    require_min_items(facts, MIN_ROWS, "a policy")
     check_tool_rule(facts, options)
     if options.embeds and not (isinstance(facts.spec, TraceSpec) and facts.embedding_dimensions):
         option = "embeddings" if options.embeddings else "embedder"
@@ -258,5 +264,5 @@ def check_dataset(facts: DatasetFacts, options: PolicyOptions) -> None:
     sensors = [each.name for each in features] or facts.classifiers
     fetches = int(assign_fetches(sensors, options.parallel).max()) + 1
     if options.graph == "subsets" and fetches > MAX_ENUMERATED_SENSORS:
-        reason = f"is 'subsets', which supports at most {MAX_ENUMERATED_SENSORS} sensors, got {fetches}; use 'grown'"
+        reason = f"must be 'grown' for more than {MAX_ENUMERATED_SENSORS} sensors, got 'subsets' and {fetches} sensors"
         raise InvalidRequest.from_faults(Fault(("graph",), reason))

@@ -1,6 +1,6 @@
 """Acquisition DAG: nodes are sets of acquired sensors, edges are acquisitions (Section 2).
 
-With few sensors, every set is a node, and an edge acquires one sensor, or several that are fetched together. With many
+With few sensors, every set is a node. An edge acquires one sensor, or several that are fetched together. With many
 sensors, the DAG is grown (``growth``).
 """
 
@@ -61,11 +61,13 @@ class Graph:
         return len(self.members)
 
     def list_actions(self, node: int) -> Int32s:
-        """Return the target nodes of a node's actions, without stopping."""
+        """Return the target node of each action of a node; stopping is not included."""
         return self.targets[self.offsets[node] : self.offsets[node + 1]]
 
     def list_layers(self) -> list[list[int]]:
-        """Return the nodes in layers, the last first; actions of a layer lead to earlier layers of the list.
+        """Return the nodes in layers, the last layer first.
+
+        Actions of a layer lead only to layers that are earlier in the list.
 
         >>> Graph.all_subsets(2).list_layers()
         [[3], [1, 2], [0]]
@@ -85,7 +87,9 @@ class Graph:
         return np.asarray(costs @ bought.T.astype(np.float64))
 
     def find_largest_known(self, known: Bools) -> int:
-        """Return the largest node whose sensors are all known, (M,); among unions it is unique.
+        """Return the largest node whose sensors are all known, (M,).
+
+        It is unique because nodes are unions of steps.
 
         >>> Graph.from_steps(3, [frozenset({0, 1}), frozenset({2})]).find_largest_known(np.array([True, False, True]))
         1

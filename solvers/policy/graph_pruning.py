@@ -1,4 +1,7 @@
-"""Pruning of a grown graph: keep edges that items took, and a spare path without the usual first sensor."""
+"""Pruning of a grown graph: keep the edges that items took, and one detour.
+
+The detour is for items whose usual first sensor fails.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +19,9 @@ class PrunedGraph:
     """Part of a DAG.
 
     Attributes:
-        graph: the part.
-        nodes: places of its nodes in the original graph, rising.
-        edges: places of its edges in the original graph, rising.
+        graph: the remaining DAG.
+        nodes: indices of its nodes in the original graph, rising.
+        edges: indices of its edges in the original graph, rising.
     """
 
     graph: Graph
@@ -27,7 +30,9 @@ class PrunedGraph:
 
     @classmethod
     def from_used_edges(cls, graph: Graph, used: Bools) -> "PrunedGraph":
-        """Keep used edges, (E,), or the first if none is used; the first and last node remain.
+        """Keep the used edges, (E,), or the first edge if none is used.
+
+        The first and the last node always remain.
 
         >>> part = PrunedGraph.from_used_edges(Graph.all_subsets(2), np.array([True, False, False, False]))
         >>> part.nodes.tolist(), part.graph.offsets.tolist(), part.graph.targets.tolist()
@@ -45,7 +50,7 @@ class PrunedGraph:
         return cls(part, nodes, edges)
 
     def prune_policies(self, graph: Graph, policies: dict[int, NodePolicy]) -> dict[int, NodePolicy]:
-        """Keep the actions of nodes' policies that remain."""
+        """Return the policies of the remaining nodes with their remaining actions."""
         kept = dict[int, NodePolicy]()
         for place, node in enumerate(self.nodes.tolist()):
             start, end = graph.offsets[node], graph.offsets[node + 1]
@@ -56,20 +61,20 @@ class PrunedGraph:
         return kept
 
     def prune_counts(self, passed: Sequence[PassedCounts]) -> list[PassedCounts]:
-        """Keep the counts of remaining edges and nodes."""
+        """Return the counts of the remaining edges and nodes."""
         return [PassedCounts(each.edges[self.edges], each.wrong[self.nodes]) for each in passed]
 
 
-def find_spare_path(graph: Graph, counts: Floats, losses: Floats) -> Bools:
+def find_detour_path(graph: Graph, counts: Floats, losses: Floats) -> Bools:
     """Return the edges, (E,), of a path for items whose usual first sensor fails.
 
-    It leads to the node of least loss among those without that sensor.
+    It leads to the node of least loss among the nodes without that sensor.
 
     Args:
         counts: (E,), items per edge.
         losses: (S,), losses of stopping.
 
-    >>> find_spare_path(Graph.all_subsets(2), np.array([9, 0, 9, 0]), np.array([0.5, 0.1, 0.3, 0.1])).tolist()
+    >>> find_detour_path(Graph.all_subsets(2), np.array([9, 0, 9, 0]), np.array([0.5, 0.1, 0.3, 0.1])).tolist()
     [False, True, False, False]
     """
     excluded = graph.members[graph.list_actions(0)[counts[: graph.offsets[1]].argmax()]]

@@ -1,9 +1,9 @@
 """Graph reduce: learn the policies of nodes by dynamic programming, from the last node to the first (Algorithm 1).
 
 At a node whose successors are done, the cost of each action is known for every row: the step cost plus the successor's
-cost-to-go. Choosing an action is then cost-sensitive classification with one weight vector per row (Lemma 2.1), left to
-a learner. The node's cost-to-go is the weight of the chosen action. It is computed for all rows, even for those that
-would not reach the node. All trade-offs are processed together.
+cost-to-go. Choosing an action is then cost-sensitive classification with one weight vector per row (Lemma 2.1). A
+learner does this classification. The node's cost-to-go is the weight of the chosen action. It is computed for all rows,
+including rows that would not reach the node. All trade-offs are processed together.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,9 @@ for.
 
 
 def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats, learn: LearnNodes) -> list[Int16s]:
-    """Learn the policy of every node, and return its choices for every row and trade-off, (n, L) each.
+    """Learn the policy of every node.
+
+    Return the chosen actions of every node for every row and trade-off, (n, L) each.
 
     Args:
         losses: (S, n), losses of stopping.
@@ -39,7 +41,7 @@ def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats,
     chosen = [np.zeros(shape, dtype=np.int16) for _ in range(len(graph))]
     to_go = [np.empty((0, 0), dtype=np.float32) for _ in range(len(graph))]
     for layer in graph.list_layers():
-        weights = [weigh_actions(graph, node, losses, costs, tradeoffs, to_go) for node in layer]
+        weights = [compute_action_costs(graph, node, losses, costs, tradeoffs, to_go) for node in layer]
         open_nodes = [at for at, node in enumerate(layer) if len(graph.list_actions(node))]
         decided = learn([layer[at] for at in open_nodes], [weights[at] for at in open_nodes])
         for at, actions in zip(open_nodes, decided, strict=True):
@@ -50,10 +52,13 @@ def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats,
     return chosen
 
 
-def weigh_actions(
+def compute_action_costs(
     graph: Graph, node: int, losses: Floats, costs: Floats, tradeoffs: Floats, to_go: Sequence[Singles]
 ) -> Floats:
-    """Return the total cost of each action of a node (Algorithm 1, step 2), (n, A + 1, L), stopping first."""
+    """Return the total cost of each action of a node (Algorithm 1, step 2), (n, A + 1, L).
+
+    Stopping is the first action.
+    """
     steps = graph.step_costs(node, costs)
     weights = np.empty((losses.shape[1], steps.shape[1] + 1, len(tradeoffs)))
     weights[:, 0] = losses[node][:, None]

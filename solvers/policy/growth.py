@@ -2,9 +2,9 @@
 
 With many features, not every set can be a node. Nodes are grown from the empty set, layer by layer:
 
-- The rows that reach a node are split in two, by an acquired reading, if the parts prefer different sensors.
+- The rows that reach a node are split in two by an acquired reading, if different sensors are best for the two parts.
 - The next sensor of a part is the one with the highest gain per cost, including its best successor (``growth_scores``).
-- One sequence is grown for all rows, so the DAG contains the forward selection.
+- One sequence is grown for all rows, so the DAG contains the sequence of forward selection.
 - If sensors have times, the best faster sensor is added, for short deadlines. If costs differ, the best cheaper sensors
 are added, for small hard budgets.
 - A short sequence omits the best sensor, because this sensor may fail.
@@ -21,34 +21,34 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s, UInt8s
 from models.policy import PolicyOptions
-from solvers.item_splits import fold_rows
+from solvers.item_splits import assign_group_folds
 from solvers.policy.classifier_training import TrainingRows, has_enough_rows, train_on_reaching_rows
 from solvers.policy.graph import Graph
 from solvers.policy.growth_layers import (
     COMMON,
+    LAYER_SLOTS,
     MAX_SMALL_SET,
     PARTED,
-    SLOTS,
     SPARE,
     STEERED,
     STEERING,
     THRIFTY,
-    Extensions,
     ReachingRows,
     SensorSet,
+    SetExtensions,
     select_layer,
 )
-from solvers.policy.growth_scores import (
+from solvers.policy.learned_limits import RELATIVE_TOLERANCE
+from solvers.policy.node_classifiers import list_tree_owners, make_tree_inputs
+from solvers.policy.sensor_gains import (
     MAX_SCORED_ROWS,
     BinnedColumns,
     LossGradients,
     SensorGains,
-    score_alone,
-    score_parts,
-    score_with_next,
+    score_row_splits,
+    score_sensor_pairs,
+    score_single_sensors,
 )
-from solvers.policy.hard_budgets import RELATIVE_TOLERANCE
-from solvers.policy.node_classifiers import tree_inputs, tree_owners
 from solvers.policy.sensor_times import group_by_fetch
 from solvers.trees.oblivious_trees import Forest
 
@@ -88,7 +88,7 @@ class GrownGraph:
         graph: the DAG.
         members: K forests of each node.
         posteriors: out-of-fold posteriors (n, C) of each node.
-        rows: (n,) of each node, the rows that reach it.
+        rows: for each node, which rows reach it, (n,).
     """
 
     graph: Graph
@@ -112,15 +112,15 @@ def grow_graph(
         sensor_costs: (M,), mean costs.
         times: (M,), maximum times; (0,) if unknown.
         fetches: (M,), the fetch of each sensor.
-        report: receives the number of layers, its maximum, and the number of nodes.
+        report: receives the number of layers, the maximum number of layers, and the number of nodes.
     """
     sensors = training.sensors
     costs = np.asarray(np.bincount(fetches, weights=sensor_costs), dtype=np.float64)
-    owners = np.append(fetches, len(costs)).astype(np.int32)[tree_owners(sensors)]
-    binned = BinnedColumns(tree_inputs(sensors, training.cells), owners, costs)
+    owners = np.append(fetches, len(costs)).astype(np.int32)[list_tree_owners(sensors)]
+    binned = BinnedColumns(make_tree_inputs(sensors, training.cells), owners, costs)
     every, all_rows = frozenset(range(len(costs))), np.ones(len(training.labels), dtype=np.bool_)
     items = np.arange(len(all_rows)) if training.items is None else training.items
-    halves = fold_rows(items, 2, rng)
+    halves = assign_group_folds(items, 2, rng)
     fetch_times = (
         np.array([times[list(each)].max() for each in group_by_fetch(fetches)]) if len(times) else np.zeros(len(costs))
     )
@@ -148,7 +148,7 @@ def grow_graph(
 def _connect_dead_ends(
     nodes: dict[SensorSet, tuple[ReachingRows, list[Forest], Floats]], steps: dict[SensorSet, list[SensorSet]]
 ) -> None:
-    """Connect nodes without successors to a superset of one sensor more, and to the sequence for all rows."""
+    """Connect nodes without successors to a superset with one more sensor, and to the common sequence."""
     common = sorted((node for node, (reached, *_) in nodes.items() if reached.kind == COMMON), key=len)
     for node in [each for each in nodes if not steps.get(each) and each not in common]:
         supersets = sorted((each for each in nodes if len(each) == len(node) + 1 and node < each), key=sorted)
@@ -161,7 +161,7 @@ def _order_nodes(
     fetches: Int32s,
     folds: Int64s,
 ) -> GrownGraph:
-    """Sort nodes by size, and write fetches as sensors."""
+    """Sort nodes by size, and replace fetches by their sensors."""
     ordered = sorted(nodes, key=lambda node: (len(node), sorted(node)))
     place = {node: at for at, node in enumerate(ordered)}
     targets = [sorted({place[target] for target in steps.get(node, [])}) for node in ordered]
@@ -175,7 +175,10 @@ def _order_nodes(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GraphGrower:
-    """Chooses the successors of nodes. fetch_times: (M,); halves: (n,) for cross-fitted gains."""
+    """Chooses the successors of nodes.
+
+    fetch_times: (M,). halves: (n,), for cross-fitted gains.
+    """
 
     training: TrainingRows
     options: PolicyOptions
@@ -186,7 +189,10 @@ class _GraphGrower:
     rng: np.random.Generator
 
     def fit(self, layer: dict[SensorSet, ReachingRows]) -> list[tuple[list[Forest], Floats]]:
-        """Fit the classifiers of a layer to all rows or to reaching rows, whichever has the lower loss."""
+        """Fit each classifier of a layer to all rows or to the reaching rows.
+
+        The fit with the lower loss is kept.
+        """
         sets = np.array([np.isin(self.fetches, list(chosen)) for chosen in layer])
         seeds = self.rng.integers(2**32, size=len(layer)).tolist()
         return train_on_reaching_rows(self.training, sets, [each.rows for each in layer.values()], self.options, seeds)
@@ -194,7 +200,7 @@ class _GraphGrower:
     def expand(
         self, chosen: SensorSet, reached: ReachingRows, posteriors: Floats
     ) -> list[tuple[SensorSet, ReachingRows]]:
-        """Return the successors of a set and the rows that reach each."""
+        """Return the successors of a set, with the rows that reach each successor."""
         costs, spent = self.binned.costs, float(self.binned.costs[list(chosen)].sum())
         open_sensors = np.array([m not in chosen for m in range(len(costs))])
         open_sensors &= spent + costs < reached.ceiling * (1 - RELATIVE_TOLERANCE)
@@ -203,7 +209,10 @@ class _GraphGrower:
         if not usable.any() or not len(rows):
             return []
         gradients = LossGradients.from_posteriors(posteriors, self.training.labels, self.halves)
-        own, extensions = score_alone(self.binned, open_sensors, gradients, rows), Extensions(chosen, reached)
+        own, extensions = (
+            score_single_sensors(self.binned, open_sensors, gradients, rows),
+            SetExtensions(chosen, reached),
+        )
         self._extend_for_all(extensions, own, rows)
         if len(chosen) >= MAX_PART_DEPTH or reached.kind == SPARE:
             return list(extensions.targets.items())
@@ -216,24 +225,24 @@ class _GraphGrower:
                 each for part in parts for each in self._split_rows(chosen, open_sensors, gradients, posteriors, part)
             ]
         for part in parts:
-            own_gains = own if len(parts) == 1 else score_alone(self.binned, open_sensors, gradients, part)
+            own_gains = own if len(parts) == 1 else score_single_sensors(self.binned, open_sensors, gradients, part)
             self._extend_for_part(extensions, own_gains, open_sensors, gradients, part)
         return list(extensions.targets.items())
 
-    def _extend_for_all(self, extensions: Extensions, own: SensorGains, rows: Int64s) -> None:
-        """Extend the sequence for all rows, and the one without its first sensor."""
-        if extensions.reached.kind == COMMON and own.gains[own.best] > 0:
-            extensions.add(own.best, rows, COMMON, float(own.gains[own.best]))
-        spared = extensions.reached.excluded if extensions.chosen else own.best
+    def _extend_for_all(self, extensions: SetExtensions, single_gains: SensorGains, rows: Int64s) -> None:
+        """Extend the sequence for all rows, and the sequence that omits its first sensor."""
+        if extensions.reached.kind == COMMON and single_gains.gains[single_gains.best] > 0:
+            extensions.add(single_gains.best, rows, COMMON, float(single_gains.gains[single_gains.best]))
+        spared = extensions.reached.excluded if extensions.chosen else single_gains.best
         if spared < 0 or len(extensions.chosen) >= MAX_SMALL_SET:
             return
-        spare = int(np.where(np.arange(len(own.rates)) == spared, -np.inf, own.rates).argmax())
-        if own.gains[spare] > MIN_GAIN:
-            extensions.add(spare, rows, SPARE, float(own.gains[spare]), excluded=spared)
+        spare = int(np.where(np.arange(len(single_gains.rates)) == spared, -np.inf, single_gains.rates).argmax())
+        if single_gains.gains[spare] > MIN_GAIN:
+            extensions.add(spare, rows, SPARE, float(single_gains.gains[spare]), excluded=spared)
 
     def _extend_for_part(
         self,
-        extensions: Extensions,
+        extensions: SetExtensions,
         own_gains: SensorGains,
         open_sensors: Bools,
         gradients: LossGradients,
@@ -241,8 +250,8 @@ class _GraphGrower:
     ) -> None:
         """Add successors for a part of the rows.
 
-        These are the best sensor for its price, alone and with successors; a steering sensor; a faster one; and first
-        the one of highest gain at any price.
+        These are the sensors with the highest gain per price, alone and including successors. Others are a steering
+        sensor and a faster sensor. From the empty set, the sensor of highest gain at any price is also added.
         """
         kind = extensions.reached.kind
         follows_steering, looks_far = kind in (STEERING, STEERED), not extensions.chosen or kind == STEERING
@@ -250,7 +259,7 @@ class _GraphGrower:
         looked_at = open_sensors & (
             looks_far | (own_gains.rates >= np.sort(own_gains.rates)[-min(MAX_PAIR_SENSORS, len(own_gains.rates))])
         )
-        ahead, steering = score_with_next(self.binned, looked_at, gradients, part, self.rng)
+        ahead, steering = score_sensor_pairs(self.binned, looked_at, gradients, part, self.rng)
         best = ahead.best if ahead.rates.max() > LOOKAHEAD_MARGIN * ahead.rates[own_gains.best] else own_gains.best
         gain = float(max(ahead.gains[best], own_gains.gains[best]))
         steers = steering.gains > np.maximum(MIN_GAIN, MIN_STEERING_SHARE * ahead.gains)
@@ -271,23 +280,23 @@ class _GraphGrower:
                 extensions.add(other, part, own_kind, float(own_gains.gains[other]))
 
     def _list_cheaper(
-        self, open_sensors: Bools, own: SensorGains, gradients: LossGradients, rows: Int64s, *, looks_far: bool
+        self, open_sensors: Bools, single_gains: SensorGains, gradients: LossGradients, rows: Int64s, *, looks_far: bool
     ) -> Iterator[tuple[int, float, float]]:
-        """Yield sensors for hard budgets below the best sensor's price, each with its gain and its bound.
+        """Yield sensors for hard budgets below the best sensor's price, with their gain and price bound.
 
-        These are the cheaper sensor of highest gain, and, with ``looks_far``, the best with cheaper successors; then
-        the same below the price of that one, at spread prices, up to the number of slots of a layer.
+        The first is the sensor of highest gain below that price. With ``looks_far``, the best sensor including cheaper
+        successors is also yielded. This repeats below falling prices, up to the number of slots of a layer.
         """
-        costs, price = self.binned.costs, float(self.binned.costs[own.best])
-        informative = open_sensors & (own.gains > -np.inf)
-        for _ in range(SLOTS[THRIFTY][1]):
+        costs, price = self.binned.costs, float(self.binned.costs[single_gains.best])
+        informative = open_sensors & (single_gains.gains > -np.inf)
+        for _ in range(LAYER_SLOTS[THRIFTY][1]):
             cheaper = informative & (costs < price * (1 - RELATIVE_TOLERANCE))
             if not cheaper.any():
                 return
-            most = int(np.where(cheaper, own.gains, -np.inf).argmax())
-            gains = {most: float(own.gains[most])}
+            most = int(np.where(cheaper, single_gains.gains, -np.inf).argmax())
+            gains = {most: float(single_gains.gains[most])}
             if looks_far:
-                ahead, _ = score_with_next(self.binned, cheaper, gradients, rows, self.rng)
+                ahead, _ = score_sensor_pairs(self.binned, cheaper, gradients, rows, self.rng)
                 gains[ahead.best] = max(float(ahead.gains[ahead.best]), gains.get(ahead.best, 0.0))
             yield from ((sensor, gain, price) for sensor, gain in gains.items() if gain > MIN_GAIN)
             price = min(float(costs[most]), PRICE_STEP * price)
@@ -295,7 +304,10 @@ class _GraphGrower:
     def _split_rows(
         self, chosen: SensorSet, open_sensors: Bools, gradients: LossGradients, posteriors: Floats, rows: Int64s
     ) -> list[Int64s]:
-        """Split rows in two if the parts' best sensors gain more per cost than one for both; uses a sample."""
+        """Split rows in two if two sensors, one for each part, gain more per cost than a common one.
+
+        The decision uses a sample of the rows.
+        """
         sampled = (
             rows if len(rows) <= MAX_SCORED_ROWS else np.sort(self.rng.choice(rows, MAX_SCORED_ROWS, replace=False))
         )
@@ -304,7 +316,7 @@ class _GraphGrower:
         for every, some in zip(
             self._split_columns(chosen, posteriors, rows), self._split_columns(chosen, posteriors, sampled), strict=True
         ):
-            sides = score_parts(self.binned, open_sensors, gradients, sampled, some)
+            sides = score_row_splits(self.binned, open_sensors, gradients, sampled, some)
             counts = np.cumsum(np.bincount(some))
             needed = SPLIT_MARGIN * float(sides[-1][0].rates.max()) + MIN_GAIN / float(self.binned.prices.mean())
             for end in np.flatnonzero((counts >= fewest) & (counts <= len(sampled) - fewest)).tolist():
@@ -314,7 +326,7 @@ class _GraphGrower:
         return parts
 
     def _split_columns(self, chosen: SensorSet, posteriors: Floats, rows: Int64s) -> Sequence[UInt8s]:
-        """Return binned columns that may split rows: probabilities, readings, and axes of an embedding."""
+        """Return binned columns that may split rows: probabilities, readings, and embedding axes."""
         acquired = np.flatnonzero(np.isin(self.binned.owners, list(chosen)))[-MAX_SPLIT_COLUMNS:]
         of_items = np.flatnonzero(self.binned.owners == len(self.binned.costs))[:MAX_SPLIT_AXES]
         known = np.concatenate([acquired, of_items])

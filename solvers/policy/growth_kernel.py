@@ -1,9 +1,9 @@
-"""Compiled kernels for gains of sensors in log-loss: cross-fitted Newton steps, used by ``growth_scores``.
+"""Compiled kernels for gains of sensors in log-loss, used by ``growth_scores``.
 
 Rows have slopes g and curvatures h of the log-loss at the node's out-of-fold posteriors, (n, L). A Newton step s on a
 cell of rows is G / (H + ridge), with G and H the cell's sums; it lowers the cell's loss by G s - H s^2 / 2. Steps are
-learned on one half of the rows and evaluated on the other, and vice versa, so an uninformative sensor has no gain on
-average.
+fitted on one half of the rows and evaluated on the other half, and vice versa (cross-fitting). So an uninformative
+sensor has no gain on average.
 """
 
 import numpy as np
@@ -13,8 +13,11 @@ from solvers.jit import compile_kernel
 
 
 @compile_kernel()
-def crossed_gain(slope: Floats, curve: Floats, ridge: float) -> float:
-    """Return the cross-fitted gain of a cell, both halves together; slope, curve: (2, L) sums of each half."""
+def cross_fitted_gain(slope: Floats, curve: Floats, ridge: float) -> float:
+    """Return the cross-fitted gain of a cell, summed over both halves.
+
+    slope, curve: (2, L), sums of each half.
+    """
     gain = 0.0
     for k in range(slope.shape[1]):
         for half in range(2):
@@ -25,7 +28,7 @@ def crossed_gain(slope: Floats, curve: Floats, ridge: float) -> float:
 
 @compile_kernel()
 def training_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
-    """Return the gain of a cell's steps on the half they are learned on."""
+    """Return the gain of a cell's steps on the half to which they are fitted."""
     gain = 0.0
     for k in range(slope.shape[1]):
         gain += 0.5 * slope[half, k] * slope[half, k] / (curve[half, k] + ridge)
@@ -34,7 +37,7 @@ def training_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> floa
 
 @compile_kernel()
 def holdout_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
-    """Return the gain of steps learned on one half, on the other half."""
+    """Return the gain of steps fitted to one half, evaluated on the other half."""
     gain = 0.0
     for k in range(slope.shape[1]):
         step = slope[half, k] / (curve[half, k] + ridge)
@@ -44,9 +47,10 @@ def holdout_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float
 
 @compile_kernel()
 def accumulate_bins(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums: Floats) -> None:
-    """Add up slopes or curvatures by a column's bins, cumulatively over the parts: sums (P, w, 2, L), initially zeros.
+    """Add slopes or curvatures g to sums by part, bin, and half, then accumulate over the parts.
 
-    Loops compile several times as fast as sums of whole arrays.
+    sums: (P, w, 2, L), initially zeros; afterward, entry p covers the rows of parts 0 to p. Loops compile several times
+    as fast as sums of whole arrays.
     """
     for i in range(len(parts)):
         for k in range(g.shape[1]):
@@ -67,10 +71,10 @@ def subtract_sums(all_rows: Floats, below: Floats, beyond: Floats) -> None:
 
 
 @compile_kernel(cache=True)
-def part_gains(
+def compute_split_gains(
     bins: UInt8s, parts: UInt8s, count: int, halves: UInt8s, g: Floats, h: Floats, ridge: float, gains: Floats
 ) -> None:
-    """Write each column's gain in the rows up to, and after, each part: gains (P, 2, D).
+    """Write each column's gain in the rows up to each part (index 0), and in the rest (index 1): gains (P, 2, D).
 
     Args:
         bins: (D, n).
@@ -89,10 +93,10 @@ def part_gains(
         accumulate_bins(bins[column], parts, halves, h, curves)
         for part in range(count):
             for b in range(width):
-                gains[part, 0, column] += crossed_gain(slopes[part, b], curves[part, b], ridge)
+                gains[part, 0, column] += cross_fitted_gain(slopes[part, b], curves[part, b], ridge)
                 subtract_sums(slopes[count - 1, b], slopes[part, b], slope)
                 subtract_sums(curves[count - 1, b], curves[part, b], curve)
-                gains[part, 1, column] += crossed_gain(slope, curve, ridge)
+                gains[part, 1, column] += cross_fitted_gain(slope, curve, ridge)
 
 
 @compile_kernel()
@@ -111,9 +115,10 @@ def accumulate_pairs(
 def update_followers(
     slopes: Floats, curves: Floats, axis: int, ridge: float, price: float, best: Floats, kept: Floats, prices: Floats
 ) -> None:
-    """Update, for every bin of an axis and for all bins together, the best second column by training gain per price.
+    """Update, for each bin of the first column, the best second column so far.
 
-    best, kept, prices: (w + 1, 2) by bin and training half; ``kept`` holds holdout gains, the last row is for all bins.
+    The best column has the highest training gain per price. The last entry is the best for all bins together. best,
+    kept, prices: (w + 1, 2), by bin and training half; ``kept`` holds holdout gains. The last row is for all bins.
     """
     width = len(slopes)
     for half in range(2):
@@ -133,7 +138,7 @@ def update_followers(
 
 
 @compile_kernel(cache=True)
-def pair_gains(
+def compute_pair_gains(
     bins: UInt8s,
     owners: Int64s,
     costs: Floats,
@@ -145,7 +150,7 @@ def pair_gains(
     fixed: Floats,
     prices: Floats,
 ) -> None:
-    """Write gains of each column with its best successors.
+    """Write the gain of each column together with its best successors.
 
     Args:
         bins: (D, n).

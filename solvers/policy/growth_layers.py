@@ -1,4 +1,4 @@
-"""Layers of a grown DAG: candidate sets of equal size, and the selection among them."""
+"""Layers of a grown DAG: candidate sets of equal size, and the selection of sets to keep."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from models.arrays import Bools, Int64s
 
-SLOTS = (("common", 1), ("steering", 2), ("steered", 6), ("thrifty", 4), ("parted", 6), ("spare", 1))
+LAYER_SLOTS = (("common", 1), ("steering", 2), ("steered", 6), ("thrifty", 4), ("parted", 6), ("spare", 1))
 """Maximum number of nodes of a layer by kind of path, in order of precedence.
 
 common: the sequence for all rows. steering: a sensor that selects successors. steered: paths after such a sensor.
@@ -22,7 +22,7 @@ MB.
 MAX_SMALL_SET = 5
 """Maximum size of small sets."""
 
-COMMON, STEERING, STEERED, THRIFTY, PARTED, SPARE = range(len(SLOTS))
+COMMON, STEERING, STEERED, THRIFTY, PARTED, SPARE = range(len(LAYER_SLOTS))
 SensorSet = frozenset[int]
 
 
@@ -32,10 +32,10 @@ class ReachingRows:
 
     Attributes:
         rows: (n,) bool.
-        kind: place in ``SLOTS``.
+        kind: index in ``LAYER_SLOTS``.
         gain: expected gain.
         ceiling: upper bound of the prices of sets on the path.
-        excluded: the sensor that the path omits; -1 if none.
+        excluded: the sensor that the path must omit; -1 if none.
     """
 
     rows: Bools
@@ -45,7 +45,7 @@ class ReachingRows:
     excluded: int = -1
 
     def merge(self, other: "ReachingRows") -> "ReachingRows":
-        """Merge two paths to the same set."""
+        """Merge with the rows of another path to the same set."""
         kind, ceiling = min(self.kind, other.kind), max(self.ceiling, other.ceiling)
         return ReachingRows(
             self.rows | other.rows, kind, self.gain + other.gain, ceiling, max(self.excluded, other.excluded)
@@ -53,8 +53,8 @@ class ReachingRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Extensions:
-    """Successors of a set: sets of one sensor more, and the rows that reach each."""
+class SetExtensions:
+    """Successors of a set: sets with one more sensor, and the rows that reach each."""
 
     chosen: SensorSet
     reached: ReachingRows
@@ -63,7 +63,7 @@ class Extensions:
     def add(
         self, sensor: int, rows: Int64s, kind: int, gain: float, ceiling: float = np.inf, excluded: int = -1
     ) -> None:
-        """Let some rows acquire a sensor."""
+        """Add the successor in which these rows acquire a sensor."""
         mask = np.zeros(len(self.reached.rows), dtype=np.bool_)
         mask[rows] = True
         reaching, target = (
@@ -87,14 +87,14 @@ def select_layer(
     together = (
         SMALL_LAYER_SLOTS if order and len(order[0]) <= MAX_SMALL_SET and sensors <= MAX_SENSORS_OF_SMALL_LAYERS else 0
     )
-    for kind, (_, slots) in enumerate(SLOTS):
+    for kind, (_, slots) in enumerate(LAYER_SLOTS):
         room = max(slots, together - len(kept)) if kind == PARTED else slots
         kept |= {each: layer[each] for each in [each for each in order if layer[each].kind == kind][:room]}
     return kept
 
 
 def _order_by_ceiling(order: list[SensorSet], layer: dict[SensorSet, ReachingRows]) -> list[SensorSet]:
-    """Order sets by kind; thrifty sets by their rank below each ceiling."""
+    """Order sets by kind; order thrifty sets by their rank below each price ceiling."""
     ranks, seen = dict[SensorSet, int](), dict[tuple[int, float], int]()
     for each in order:
         group = (layer[each].kind, layer[each].ceiling)

@@ -11,8 +11,8 @@ class ItemDraw:
     """Random numbers of an item, derived from its id.
 
     Attributes:
-        member: the member that decides for it.
-        uniform: in [0, 1); 1 without an id, so that the cheaper one of two points is used.
+        member: the member that decides for the item.
+        uniform: in [0, 1); without an id 1, so that the cheaper of two points is used.
     """
 
     member: int
@@ -20,7 +20,7 @@ class ItemDraw:
 
     @classmethod
     def from_item(cls, item: str | None, members: int) -> "ItemDraw":
-        """Derive the random numbers from a hash of the item's id, so that equal ids have equal numbers on any machine.
+        """Derive the random numbers from a hash of the item's id, equal on any machine.
 
         >>> ItemDraw.from_item("a", 5) == ItemDraw.from_item("a", 5), ItemDraw.from_item(None, 5)
         (True, ItemDraw(member=0, uniform=1.0))

@@ -9,7 +9,7 @@ from models.arrays import Bools, Floats, Int32s
 from models.errors import Infeasible
 from models.policy import PolicyTarget
 from solvers.policy.contents import PolicyContents
-from solvers.policy.hard_budgets import RELATIVE_TOLERANCE, LearnedLimits, exceeds_limits
+from solvers.policy.learned_limits import RELATIVE_TOLERANCE, LearnedLimits, exceeds_limits
 from solvers.policy.sensor_times import compute_set_times
 
 
@@ -19,15 +19,15 @@ class ItemLimits:
 
     Attributes:
         sensors: M names.
-        members: (S, M).
-        costs: (M,).
-        times: (M,); (0,) if unknown.
-        fetches: (M,).
-        costs_by_set: (S,).
-        set_times: (S,).
+        members: (S, M), whether a set contains a sensor.
+        costs: (M,), of sensors.
+        times: (M,), maximum times of sensors; (0,) if unknown.
+        fetches: (M,), sensors with the same number are acquired together.
+        costs_by_set: (S,), sums of the sensors' costs.
+        set_times: (S,), maximum durations of sets.
         budgets: (P,), hard budget of each point, infinite if none.
         deadlines: (P,), deadline of each point, infinite if none.
-        points: places of the points of the curve, of hard budgets, and of deadlines.
+        points: index ranges of the points of the curve, of hard budgets, and of deadlines.
         served: learned hard budgets and deadlines, which are also used for limits between them.
         are_costs: whether every set takes as long as it costs.
     """
@@ -75,46 +75,50 @@ class ItemLimits:
         return float(compute_set_times(members[None], self.times, self.fetches)[0]) if len(self.times) else None
 
     def requested_limits(self, target: PolicyTarget) -> tuple[float, float]:
-        """Return the requested hard budget and deadline, infinite if there is none; if times are costs, both are
-        budgets."""
+        """Return the requested (max_item_cost, deadline); inf if there is none.
+
+        If costs are times, both limit the same quantity. Then return (the smaller one, inf).
+        """
         budget = np.inf if target.max_item_cost is None else target.max_item_cost
         deadline = np.inf if target.deadline is None else target.deadline
         return (min(budget, deadline), np.inf) if self.are_costs else (budget, deadline)
 
-    def barred_actions(
+    def forbidden_actions(
         self, targets: Int32s, point: int, target: PolicyTarget, known: Bools | None = None
     ) -> Bools | None:
-        """Return which actions are excluded by the request or exceed limits, (A,); None without exclusions and limits.
+        """Return which actions are excluded by the request or exceed limits, (A,).
+
+        Return None if there are no exclusions and no limits.
 
         Args:
             targets: (A,), nodes of the actions.
-            point: point of the curve, whose limits apply, too.
-            known: (M,), sensors that are already paid.
+            point: point of the curve; its limits also apply.
+            known: (M,), sensors that are already paid for.
         """
         budget, deadline = self._effective_limits(point, target)
-        lacking = self.need_excluded(targets, target) if target.left_out else None
+        lacking = self.need_excluded_sensor(targets, target) if target.left_out else None
         if budget == deadline == np.inf:
             return lacking
         costs, times = self.costs_by_set[targets], self.set_times[targets]
         if known is not None:
             costs = costs + (known & ~self.members[targets]) @ self.costs
             times = compute_set_times(known | self.members[targets], self.times, self.fetches)
-        barred = exceeds_limits(costs, budget) | exceeds_limits(times, deadline)
-        return barred if lacking is None else barred | lacking
+        forbidden = exceeds_limits(costs, budget) | exceeds_limits(times, deadline)
+        return forbidden if lacking is None else forbidden | lacking
 
-    def need_excluded(self, targets: Int32s, target: PolicyTarget) -> Bools:
+    def need_excluded_sensor(self, targets: Int32s, target: PolicyTarget) -> Bools:
         """Return which nodes, (A,), need an excluded sensor."""
         return np.asarray((self.members[targets] & np.isin(self.sensors, target.left_out)).any(axis=1))
 
-    def exceed_requested(self, targets: Int32s, target: PolicyTarget) -> Bools:
+    def exceed_requested_limits(self, targets: Int32s, target: PolicyTarget) -> Bools:
         """Return which nodes, (A,), exceed the requested limits or need an excluded sensor."""
         budget, deadline = self.requested_limits(target)
         beyond_limits = exceeds_limits(self.costs_by_set[targets], budget) | exceeds_limits(
             self.set_times[targets], deadline
         )
-        return beyond_limits | self.need_excluded(targets, target)
+        return beyond_limits | self.need_excluded_sensor(targets, target)
 
-    def can_bar(self, point: int, target: PolicyTarget) -> bool:
+    def can_forbid_actions(self, point: int, target: PolicyTarget) -> bool:
         """Return whether limits or exclusions may prevent actions that the point used on validation rows."""
         if target.left_out:
             return True
@@ -125,19 +129,26 @@ class ItemLimits:
         return is_expensive or (point not in timed and bool(exceeds_limits(np.array(most_time), deadline)))
 
     def choose_point(self, target: PolicyTarget) -> int:
-        """Return the point for requested limits without budget or trade-off; if there is none, the point with the
-        fewest errors."""
+        """Return the point for a request with hard limits, but without budget or trade-off.
+
+        If no point keeps the limits, return the point with the lowest error rate.
+        """
         serving = self._find_serving(target)
         return serving[1] if serving else self.points[0].stop - 1
 
     def expected_error(self, target: PolicyTarget) -> float | None:
-        """Return the error rate of the point for requested limits without budget or trade-off; None if there is
-        none."""
+        """Return the error rate of the point for a request with hard limits, but without budget or trade-off.
+
+        Return None without such a point.
+        """
         serving = self._find_serving(target)
         return serving[0] if serving else None
 
     def _find_serving(self, target: PolicyTarget) -> tuple[float, int] | None:
-        """Return error rate and point that serve requested limits alone; of two, the one of more errors."""
+        """Return the error rate and the point that serve the requested limits.
+
+        With two limits, the point with the higher error rate is used.
+        """
         able = [
             (float(served.errors[place]), own[int(served.places[place])])
             for requested, own, served in zip(self.requested_limits(target), self.points[1:], self.served, strict=True)

@@ -10,21 +10,21 @@ from models.feedback import Expectations
 from models.policy import PolicyEvaluateRequest, PolicyOptions, PolicyQuery, PolicyReply, PolicyTarget
 from models.run import RunItem, RunLimits
 from parsimony.runs.policy import run_policy
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
-from solvers.evaluation import Columns, CompleteItems, Evaluated
+from solvers.base import IN_PROCESS, BuildContext, FitResult, ModelRunner, read_row_count
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.policy.estimates import estimate_outcomes
 from solvers.policy.evaluate import evaluate, item_columns, list_operating_points
 from solvers.policy.fit import check_dataset, fit
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.run_decisions import describe_run, make_decisions
-from solvers.policy.settings import replay_settings
-from solvers.running import run_here
+from solvers.policy.setting_replays import replay_settings
+from solvers.running import run_with_local_decisions
 from solvers.savings import SettingReplay
 
 
 class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
-    """Acquires the next sensor, or stops, depending on the acquired readings of an item."""
+    """Acquire the next sensor or stop, depending on the acquired readings of an item."""
 
     name = "policy"
     plural = "policies"
@@ -42,12 +42,12 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     trials = ({}, {"embeddings": True})
 
     def check(self, facts: DatasetFacts, options: PolicyOptions) -> None:
-        """Raise InvalidRequest for too few rows, too many sensors, or options that the dataset does not allow."""
+        """Raise InvalidRequest for too few rows, too many sensors, or unsupported options."""
         check_dataset(facts, options)
 
     def fit(
         self, dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: BuildContext
-    ) -> Fitted[PolicyPlan]:
+    ) -> FitResult[PolicyPlan]:
         """Fit a policy to a feature table or a trace."""
         return fit(dataset, options, rng, run)
 
@@ -55,7 +55,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         """Replay unseen rows at the points of the curve."""
         return replay_settings(plan, dataset)
 
-    def called_names(self, plan: PolicyPlan) -> tuple[str, ...]:
+    def list_called_names(self, plan: PolicyPlan) -> tuple[str, ...]:
         """Return the names of the sensors."""
         return plan.sensors
 
@@ -66,15 +66,15 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     def estimate_outcome(
         self, plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value
     ) -> Expectations:
-        """Return the expected accuracy and cost at the limits, for any item."""
+        """Return the expected accuracy and cost at the limits, as means over items."""
         return estimate_outcomes(plan, query)
 
-    def judged_on(self, summary: Mapping[str, Any]) -> int:
+    def count_evidence_rows(self, summary: Mapping[str, Any]) -> int:
         """Return the number of validation rows."""
         return read_row_count(summary)
 
-    def meaningless_limits(self, plan: PolicyPlan) -> frozenset[str]:
-        """Return the deadline if the sensors' times are unknown."""
+    def unsupported_limits(self, plan: PolicyPlan) -> frozenset[str]:
+        """Return ``deadline`` if the sensors' times are unknown."""
         return frozenset() if len(plan.times) else frozenset({"deadline"})
 
     def embedding_dimensions(self, plan: PolicyPlan) -> int:
@@ -91,7 +91,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
 
     def evaluate(
         self, plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, models: ModelRunner = IN_PROCESS
-    ) -> Evaluated:
+    ) -> EvaluationOutcomes:
         """Roll out items through the DAG."""
         return evaluate(plan, limits, items, self.item_columns(plan))
 
@@ -102,7 +102,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     def make_run_query(self, plan: PolicyPlan, item: RunItem, limits: RunLimits) -> PolicyQuery:
         """Return the query of an item before any acquisition.
 
-        The deadline is part of the query if sensor times are known; the run enforces it by the clock in any case.
+        The query has the deadline if sensor times are known. In any case, the run enforces the deadline by the clock.
         """
         return make_query(
             PolicyQuery,
@@ -115,7 +115,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
             embedding=item.embedding,
         )
 
-    def refuse_infeasible(self, plan: PolicyPlan, query: PolicyQuery) -> None:
+    def check_feasibility(self, plan: PolicyPlan, query: PolicyQuery) -> None:
         """Raise Infeasible for limits that no item can meet."""
         plan.select_mixture(query)
 
@@ -129,7 +129,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
             remaining_seconds=context.remaining_seconds,
             unavailable=context.unavailable,
         )
-        return StartedRun(decision, run_here(steps, make_decisions(plan, query)), self.mean_costs(plan))
+        return StartedRun(decision, run_with_local_decisions(steps, make_decisions(plan, query)), self.mean_costs(plan))
 
     def mean_costs(self, plan: PolicyPlan) -> Mapping[str, float]:
         """Return the mean cost of each sensor."""

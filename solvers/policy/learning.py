@@ -10,20 +10,20 @@ from models import FeatureTable, Trace
 from models.arrays import Bools, Floats, Int16s, Int32s, Int64s
 from models.policy import PolicyOptions
 from solvers.parallel import run_parallel
+from solvers.policy.baseline_points import BaselinePoints
 from solvers.policy.classifier_training import TrainingRows
 from solvers.policy.classless import (
     known_advantages,
 )
-from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
-from solvers.policy.hard_budgets import exceeds_limits
+from solvers.policy.learned_limits import exceeds_limits
 from solvers.policy.losses import StoppingLosses
-from solvers.policy.node_features import node_features
+from solvers.policy.node_features import compute_node_features
 from solvers.policy.regression import RIDGE, NodePolicy, NodeTraining, fit_node_policy
-from solvers.policy.rollout import walk_items
-from solvers.policy.sensor_times import assign_fetches, worst_case_times
-from solvers.policy.sensors import item_sensor_costs
+from solvers.policy.rollout import simulate_policy
+from solvers.policy.sensor_times import assign_fetches, compute_worst_case_times
+from solvers.policy.sensors import compute_item_sensor_costs
 from solvers.policy.traffic import PassedCounts
 from solvers.trees.boosting import BoostingParams
 from solvers.trees.oblivious_trees import STAGE_TREES
@@ -51,7 +51,7 @@ class LearnedPolicies:
         errors: (L, n), loss of each row under each trade-off.
         costs: (L, n), cost of each row.
         acquired: (L, n), number of acquired sensors.
-        passed: (L,), counted edges and nodes.
+        passed: (L,), number of rows on each edge and node.
         loss: mean of errors plus weighted costs.
     """
 
@@ -72,8 +72,8 @@ class PolicyTask:
         fixed: points that are not learned.
         costs: (n, M).
         means: (M,).
-        tradeoffs: (L,): trade-offs of the curve first, then of hard budgets, then of deadlines.
-        rows: for each node (n,), the rows its policy learns from.
+        tradeoffs: (L,), first of the curve, then of hard budgets, then of deadlines.
+        rows: for each node, the rows to which its policy is fitted, (n,).
         caps: (L,), maximum cost of an item at mean prices, infinite if none.
         deadlines: (L,), maximum time of an item, infinite if none.
         set_times: (S,), maximum time of each node.
@@ -84,7 +84,7 @@ class PolicyTask:
     graph: Graph
     predictions: Sequence[Floats]
     losses: StoppingLosses
-    fixed: FixedPoints
+    fixed: BaselinePoints
     costs: Floats
     means: Floats
     tradeoffs: Floats
@@ -96,17 +96,17 @@ class PolicyTask:
 
     @property
     def curve_slice(self) -> slice:
-        """Trade-offs of the curve."""
-        return slice(0, self.cap_slice.start)
+        """Index range of the curve in ``tradeoffs``."""
+        return slice(0, self.hard_budget_slice.start)
 
     @property
-    def cap_slice(self) -> slice:
-        """Trade-offs of hard budgets."""
+    def hard_budget_slice(self) -> slice:
+        """Index range of hard budgets in ``tradeoffs``."""
         return slice(int((np.isinf(self.caps) & np.isinf(self.deadlines)).sum()), self.deadline_slice.start)
 
     @property
     def deadline_slice(self) -> slice:
-        """Trade-offs of deadlines."""
+        """Index range of deadlines in ``tradeoffs``."""
         return slice(int(np.isinf(self.deadlines).sum()), len(self.deadlines))
 
 
@@ -133,9 +133,9 @@ class SensorPrices:
         cls, dataset: FeatureTable | Trace, sensors: Sequence[str], options: PolicyOptions
     ) -> "SensorPrices":
         """Read costs and times of a dataset."""
-        costs = item_sensor_costs(dataset)
+        costs = compute_item_sensor_costs(dataset)
         means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can raise a mean above every cost
-        times, unit = worst_case_times(dataset, costs, options.worst_case_quantile)
+        times, unit = compute_worst_case_times(dataset, costs, options.worst_case_quantile)
         return cls(costs, means, times, unit, assign_fetches(sensors, options.parallel))
 
 
@@ -159,12 +159,12 @@ def learn_policies(task: PolicyTask, report: Callable[[int], None]) -> LearnedPo
 
 def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], NodePolicy]:
     training, graph = task.training, task.graph
-    features = node_features(training.sensors, graph.members[node], task.predictions[node], training.cells)
+    features = compute_node_features(training.sensors, graph.members[node], task.predictions[node], training.cells)
     weighted_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
     targets = graph.list_actions(node)
-    barred = exceeds_limits(graph.members[targets].astype(np.float64) @ task.means, task.caps)
-    barred |= exceeds_limits(task.set_times[targets], task.deadlines)
-    node_training = NodeTraining(features, weights, training.folds, weighted_costs, task.rows[node], barred)
+    forbidden = exceeds_limits(graph.members[targets].astype(np.float64) @ task.means, task.caps)
+    forbidden |= exceeds_limits(task.set_times[targets], task.deadlines)
+    node_training = NodeTraining(features, weights, training.folds, weighted_costs, task.rows[node], forbidden)
     if task.fixed.has_to_acquire:
         ahead = known_advantages(task.predictions[node], graph.members[node], graph.members[graph.list_actions(node)])
         node_training = replace(node_training, can_stop=node > 0, known_advantages=ahead)
@@ -172,7 +172,7 @@ def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], Node
 
 
 def _forest_growth(task: PolicyTask) -> BoostingParams:
-    """Return the size of forests of advantages, limited so that the plan stays small."""
+    """Return boosting parameters for advantages that keep the plan small."""
     of_a_leaf = len(task.graph.targets) * task.training.members * len(task.tradeoffs)
     depth, numbers = min(task.options.depth, MAX_TREE_DEPTH), MAX_LEAF_NUMBERS
     if task.curve_slice.stop < len(task.caps):
@@ -193,11 +193,11 @@ def validate_policies(
         observed: (S, n), losses.
         costs: (n, M).
     Returns:
-        Losses, costs, and numbers of sensors, (L, n) each, and the counted edges and nodes, (L,).
+        Losses, costs, and numbers of sensors, (L, n) each, and the counts of rows per edge and node, (L,).
     """
     rows, at_points, passed = np.arange(observed.shape[1]), [], []
     for at in range(chosen[0].shape[1]):
-        walks = walk_items(graph, len(rows), partial(_chosen_actions, chosen, at))
+        walks = simulate_policy(graph, len(rows), partial(_chosen_actions, chosen, at))
         ends = walks.ends
         at_points.append(
             (observed[ends, rows], (graph.members[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1))

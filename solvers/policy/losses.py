@@ -1,10 +1,10 @@
 """Losses of stopping at each node: observed errors and expected errors (Eq. 1, Eq. 10).
 
-Eq. 10 allows any loss D(x, y, s) of stopping with the sensors of s. It is 0 or 1, or given by a loss matrix; here it is
+Eq. 10 allows any loss D(x, y, s) of stopping with the sensors of s. Here it is 0 or 1, or an entry of a loss matrix as
 a share of the largest loss. The observed loss of a row is a noisy training target for a node. The expected loss is the
 loss of the node's answer under the class probabilities of the out-of-fold classifier of all sensors. If that classifier
-is calibrated, both losses have the same mean. Nodes with the same answer have the same expected loss. Nodes learn from
-a mixture of both; evaluation uses the observed loss alone.
+is calibrated, both losses have the same mean. Nodes with the same answer have the same expected loss. Nodes are fitted
+to a mixture of both losses. Evaluation uses the observed loss alone.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class StoppingLosses:
 
     Attributes:
         observed: (S, n), loss of each node's answer.
-        learned: (S, n), losses that nodes learn from.
+        learned: (S, n), losses to which nodes are fitted.
     """
 
     observed: Floats

@@ -1,8 +1,8 @@
 """Classifiers of acquired sets as arrays: forests of logits (gradient-boosted trees).
 
 Each classifier has K members; member k is fitted to all rows but fold k. Predictions for training rows are out-of-fold
-(Eq. 1 on cross-validated predictions). For a new item, decisions use the confidence of one member, and the answer is
-from the mean logits of all members.
+(Eq. 1 on cross-validated predictions). For a new item, decisions use the confidence of one member. The answer uses the
+mean logits of all members.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class NodeClassifiers:
 
     Attributes:
         base: (S, K, C) float32.
-        columns: (S, K, T, D) int32, columns of ``tree_inputs``.
+        columns: (S, K, T, D) int32, columns of ``make_tree_inputs``.
         thresholds: (S, K, T, D) float64.
         leaves: (S, K, T, 2^D, C) float32.
         classless: whether outputs are answer quality instead of logits.
@@ -35,7 +35,10 @@ class NodeClassifiers:
 
     @classmethod
     def from_forests(cls, classifiers: list[list[Forest]]) -> "NodeClassifiers":
-        """Stack the members of each set, classifiers[s][k], without trailing trees that are 0 everywhere."""
+        """Stack the members of each set, classifiers[s][k], into arrays.
+
+        Trailing trees that are 0 everywhere are removed.
+        """
         base = np.array([[each.base for each in of_set] for of_set in classifiers])
         columns = np.array([[each.columns for each in of_set] for of_set in classifiers])
         thresholds = np.array([[each.thresholds for each in of_set] for of_set in classifiers])
@@ -45,7 +48,7 @@ class NodeClassifiers:
         return cls(base, columns, thresholds, leaves)
 
     def predict_posteriors(self, node: int, member: int, inputs: Floats) -> Floats:
-        """Return class probabilities of one member, (n, C), for ``tree_inputs``."""
+        """Return class probabilities of one member, (n, C), for ``make_tree_inputs``."""
         forest = Forest(
             self.base[node, member],
             self.columns[node, member],
@@ -67,16 +70,16 @@ class NodeClassifiers:
 
 
 def to_probabilities(sums: Singles, *, classless: bool) -> Floats:
-    """Return class probabilities of logits; without classes, answer quality clipped to [0, 1]."""
+    """Return class probabilities from logits; without classes, answer quality clipped to [0, 1]."""
     exact = sums.astype(np.float64)
     return np.clip(exact, 0.0, 1.0) if classless else softmax(exact)
 
 
-def tree_inputs(sensors: Sensors, cells: Floats) -> Floats:
+def make_tree_inputs(sensors: Sensors, cells: Floats) -> Floats:
     """Return inputs of trees, (n, d), from readings, (n, D): numbers unchanged, labels one-hot.
 
     >>> sensors = Sensors(("a",), np.array([0, 0], np.int32), np.array([True, False]), ("cat", "dog"))
-    >>> tree_inputs(sensors, np.array([[1.0, 0.9], [-1.0, 0.4]])).tolist()
+    >>> make_tree_inputs(sensors, np.array([[1.0, 0.9], [-1.0, 0.4]])).tolist()
     [[0.0, 1.0, 0.9], [0.0, 0.0, 0.4]]
     """
     if not sensors.labelled.any():
@@ -89,6 +92,6 @@ def tree_inputs(sensors: Sensors, cells: Floats) -> Floats:
     return np.concatenate(blocks, axis=1)
 
 
-def tree_owners(sensors: Sensors) -> Int32s:
+def list_tree_owners(sensors: Sensors) -> Int32s:
     """Return the sensor of each input column of the trees, (d,)."""
     return np.repeat(sensors.owners, np.where(sensors.labelled, len(sensors.classes), 1))

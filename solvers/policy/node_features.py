@@ -11,11 +11,12 @@ MAX_CLASSES = 12
 """Maximum number of classes for which all probabilities are features."""
 
 
-def node_features(sensors: Sensors, members: Bools, posteriors: Floats, cells: Floats) -> Floats:
+def compute_node_features(sensors: Sensors, members: Bools, posteriors: Floats, cells: Floats) -> Floats:
     """Return the features of a node's policy, (n, d).
 
-    These are the highest probabilities and their margin, all probabilities if they are few, and for each acquired
-    sensor its numbers, its label's code, and that label's probability; then the axes of an embedding.
+    These are the highest probabilities and their margin, and all probabilities if there are few classes. For each
+    acquired sensor, its numbers, its label's code, and that label's probability follow. The axes of an embedding are
+    last.
 
     Args:
         members: (M,), acquired sensors.
@@ -23,7 +24,7 @@ def node_features(sensors: Sensors, members: Bools, posteriors: Floats, cells: F
         cells: (n, D).
 
     >>> sensors = Sensors(("a",), np.array([0, 0], np.int32), np.array([True, False]), ("cat", "dog"))
-    >>> node_features(sensors, np.array([True]), np.array([[0.25, 0.75]]), np.array([[1.0, 0.9]])).tolist()
+    >>> compute_node_features(sensors, np.array([True]), np.array([[0.25, 0.75]]), np.array([[1.0, 0.9]])).tolist()
     [[0.75, 0.25, 0.5, 0.25, 0.75, 1.0, 0.75, 0.9]]
     """
     n, classes = posteriors.shape

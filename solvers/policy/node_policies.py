@@ -18,7 +18,7 @@ class NodeDecisions:
     Attributes:
         prices: (E,), mean step costs.
         tradeoffs: (H + B,), not negative.
-        has_to_acquire: whether the first node must not stop.
+        has_to_acquire: whether stopping is not allowed at the first node.
     """
 
     offsets: Int32s
@@ -35,7 +35,10 @@ class NodeDecisions:
         return node > 0 or not self.has_to_acquire
 
     def estimate_advantages(self, node: int, member: int, points: slice, features: Floats) -> Floats:
-        """Estimate the extra loss of each action over stopping, price included, (n, A, P); features: (n, d)."""
+        """Estimate the extra loss of each action compared with stopping, price included, (n, A, P).
+
+        features: (n, d).
+        """
         edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
         base = self.base[edges, member, points]
         leaves = np.moveaxis(self.leaves[edges, member, :, :, points], 0, 2)
@@ -50,23 +53,26 @@ class NodeDecisions:
         member: int,
         point: int,
         features: Floats,
-        barred: Bools | None = None,
+        forbidden: Bools | None = None,
         known_part: Floats | float = 0.0,
     ) -> tuple[Int16s, Floats]:
-        """Choose an action per row, (n,), 0 to stop; also return the advantages, (n, A).
+        """Choose an action per row, (n,), 0 to stop; also return advantages, (n, A).
 
         Args:
             features: (n, d).
-            barred: (A,), actions that are not allowed.
+            forbidden: (A,), actions that are not allowed.
             known_part: (n, A), part of the advantages that is not learned.
         """
         advantages = self.estimate_advantages(node, member, slice(point, point + 1), features)[..., 0] + known_part
-        allowed = advantages if barred is None else np.where(barred, np.inf, advantages)
+        allowed = advantages if forbidden is None else np.where(forbidden, np.inf, advantages)
         return choose_least(allowed, can_stop=self.can_stop(node)), advantages
 
 
 def pack_policies(offsets: Int32s, policies: dict[int, NodePolicy], points: Sequence[int]) -> dict[str, Any]:
-    """Stack the forests of nodes into arrays, for some of the trade-offs; nodes without edges get zeros."""
+    """Stack the forests of nodes into arrays, for some of the trade-offs.
+
+    Nodes without edges get zeros.
+    """
     one = next(iter(policies.values()))
     kept = list(points)
     shape = (len(offsets) - 1, *one.columns.shape)

@@ -14,9 +14,9 @@ from models.policy_curves import Rollout, RolloutItem, Rollouts
 from solvers.base import prepare_plan
 from solvers.policy.decisions import PolicyDecisions
 from solvers.policy.item_draw import ItemDraw
-from solvers.policy.node_classifiers import tree_inputs
+from solvers.policy.node_classifiers import make_tree_inputs
 from solvers.policy.plan_invariants import check_invariants
-from solvers.policy.rollout import Walks, walk_items
+from solvers.policy.rollout import SimulatedPaths, simulate_policy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,13 +27,13 @@ class PolicyRun:
         labels: (n,), class codes, C for rejected items; without classes, the sensors that answer.
         scores: (n, C) class probabilities, or (n, M) expected quality of answers.
         costs: (n,), at mean prices.
-        walks: the nodes each item passed.
+        walks: the nodes that each item visited.
     """
 
     labels: Int64s
     scores: Floats
     costs: Floats
-    walks: Walks
+    walks: SimulatedPaths
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +45,18 @@ class PolicyPlan(PolicyDecisions):
         prepare_plan(self)
 
     def check(self) -> None:
-        """Raise InvalidRequest if the arrays do not fit each other."""
+        """Raise InvalidRequest if the arrays are inconsistent."""
         check_invariants(self)
 
     def check_readings(self, acquired: Mapping[str, Any]) -> None:
         """Raise InvalidRequest for invalid readings of sensors."""
-        self._readings.read_sensors(acquired)
+        self._readings.parse_readings(acquired)
 
     def is_labelled(self, sensor: str) -> bool:
-        """Return whether a sensor is a classifier that returns a label; raise ValueError if it is not a sensor."""
+        """Return whether a sensor is a classifier that returns a label.
+
+        Raises ValueError for an unknown sensor.
+        """
         return bool(self.labelled[self.owners == self.sensors.index(sensor)].any())
 
     def has_columns(self, sensor: str) -> bool:
@@ -64,8 +67,10 @@ class PolicyPlan(PolicyDecisions):
         return bool(np.any(self.owners == self.sensors.index(sensor)))
 
     def is_final_call(self, sensors: Sequence[str]) -> bool:
-        """Return whether the run ends after these sensors are acquired, and one of them answers, independently of their
-        readings."""
+        """Return whether the run ends after these sensors, whatever their readings.
+
+        One of the sensors then gives the answer.
+        """
         known = np.isin(self.sensors, sensors)
         return (
             self.classless
@@ -74,24 +79,24 @@ class PolicyPlan(PolicyDecisions):
         )
 
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> PolicyRun:
-        """Roll out complete items, (n, D) from ``cells_of``, by the decisions of ``decide``, node by node."""
+        """Roll out complete items, (n, D) from ``cells_of``, node by node, as ``decide`` would."""
         drawn = [ItemDraw.from_item(item, self.class_base.shape[1]) for item in items]
         mixture = self.select_mixture(target)
         alike = mixture.first >= len(self.tradeoffs)  # all members decide together
         member = np.array([0 if alike else draw.member for draw in drawn], dtype=np.int64)
         point = np.array([self._draw_point(mixture, draw, target) for draw in drawn], dtype=np.int64)
-        inputs = tree_inputs(self._sensors, cells)
+        inputs = make_tree_inputs(self._sensors, cells)
 
         def choose(node: int, rows: Int64s) -> Int16s:
             actions = np.zeros(len(rows), dtype=np.int16)
             for k, h in set(zip(member[rows].tolist(), point[rows].tolist(), strict=True)):
                 if not self._stops_at_once(h):
                     some = np.flatnonzero((member[rows] == k) & (point[rows] == h))
-                    barred, taken = self._barred_actions(node, h, target), rows[some]
-                    actions[some], *_ = self._choose_actions(node, k, h, cells[taken], inputs[taken], barred)
+                    forbidden, taken = self._barred_actions(node, h, target), rows[some]
+                    actions[some], *_ = self._choose_actions(node, k, h, cells[taken], inputs[taken], forbidden)
             return actions
 
-        walks = walk_items(self._graph, len(cells), choose)
+        walks = simulate_policy(self._graph, len(cells), choose)
         judged = np.zeros((len(cells), self.class_base.shape[2]))
         labels = np.zeros(len(cells), dtype=np.int64)
         for node in np.unique(walks.ends).tolist():
@@ -101,7 +106,7 @@ class PolicyPlan(PolicyDecisions):
         return PolicyRun(labels, judged, walks.total_costs(self._graph, self.costs), walks)
 
     def roll_out(self, items: Sequence[RolloutItem], target: PolicyTarget) -> Rollouts:
-        """Roll out complete items: label, cost, and path of each.
+        """Roll out complete items; return the label, cost, and path of each.
 
         Raises:
             InvalidRequest: an item lacks a sensor or has invalid readings.
@@ -112,7 +117,7 @@ class PolicyPlan(PolicyDecisions):
         return Rollouts(items=tuple(self._to_rollouts(names, ran)), mean_cost=float(ran.costs.mean()))
 
     def cells_of_items(self, items: Sequence[RolloutItem]) -> Floats:
-        """Return readings of complete items, (n, D), for ``run``; raises what ``roll_out`` raises."""
+        """Return readings of complete items, (n, D), for ``run``; raises the errors of ``roll_out``."""
         return np.stack([self._readings.read_item(at, item) for at, item in enumerate(items)])
 
     def columns_of(self, sensor: str) -> tuple[str, ...]:
@@ -137,11 +142,11 @@ class PolicyPlan(PolicyDecisions):
             )
 
     def _label_of(self, code: int) -> str | None:
-        """Return a class name; None for rejected items and without classes."""
+        """Return the name of a class; None for rejected items or without classes."""
         return None if self.classless or code == self.class_base.shape[2] else self.classes[code]
 
     def acquired_sensors(self, nodes: Int64s) -> tuple[str, ...]:
-        """Return the sensors acquired along an item's nodes, in order."""
+        """Return the sensors acquired along an item's path, in order."""
         acquired: list[str] = []
         passed = nodes[nodes >= 0]
         for before, after in pairwise(passed):

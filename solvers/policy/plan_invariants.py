@@ -7,9 +7,9 @@ import numpy as np
 from models import InvalidRequest
 from models.arrays import Bools, Int32s, Int64s
 from models.base import LARGEST
-from models.columns import FARTHEST
-from parsimony.units import seconds_in
-from solvers.base import refuse_out_of_range
+from models.columns import MAX_COORDINATE_VALUE
+from parsimony.units import seconds_per_unit
+from solvers.base import check_array_ranges
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import MAX_NODES
@@ -38,8 +38,8 @@ MAX_WEIGHT = 1e9
 
 
 def check_invariants(plan: PolicyContents) -> None:
-    """Raise InvalidRequest if a plan's arrays do not fit each other."""
-    refuse_out_of_range(plan)
+    """Raise InvalidRequest if a plan's arrays are inconsistent."""
+    check_array_ranges(plan)
     groups = (
         _dimension_invariants,
         _encoding_invariants,
@@ -79,7 +79,7 @@ def _dimension_invariants(plan: PolicyContents) -> dict[str, bool]:
 
 def _encoding_invariants(plan: PolicyContents) -> dict[str, bool]:
     encoding = CellEncoding.from_plan(plan)
-    if not encoding.fits_columns(len(plan.sensors)):
+    if not encoding.is_consistent(len(plan.sensors)):
         return {"an encoding of each column": False}
     encodes = len(plan.cell_owners) > 0
     return {
@@ -98,7 +98,7 @@ def _embedding_invariants(plan: PolicyContents) -> dict[str, bool]:
         "axes for each coordinate of an embedding": plan.embedding_centre.shape == (d,)
         and (d == 0) == (k == 0)
         and bool(np.all(np.abs(plan.embedding_axes) <= MAX_WEIGHT))
-        and bool(np.all(np.abs(plan.embedding_centre) <= FARTHEST)),
+        and bool(np.all(np.abs(plan.embedding_centre) <= MAX_COORDINATE_VALUE)),
         "a column for each axis, after those of sensors": k < len(plan.owners) + plan.classless
         and bool(np.all(last == m))
         and int(np.sum(plan.owners == m)) == k,
@@ -191,7 +191,7 @@ def _are_below(places: Int32s, limit: int | Int64s) -> bool:
 
 
 def _feature_counts(plan: PolicyContents) -> Int64s:
-    """Return the number of features of each node, as ``node_features`` lays them out."""
+    """Return the number of features of each node, in the layout of ``compute_node_features``."""
     outputs = plan.class_base.shape[2]
     fixed = min(outputs, TOP_PROBABILITIES) + 1 + (outputs if outputs <= MAX_CLASSES else 0)
     m = len(plan.sensors)
@@ -253,7 +253,7 @@ def _deadline_invariants(plan: PolicyContents) -> dict[str, bool]:
         return {"trade-offs and errors under each deadline": False}
     return {
         "a time for each sensor, in a unit, or none": plan.times.shape in ((0,), (m,))
-        and (len(plan.times) > 0) == (seconds_in(plan.time_unit) is not None),
+        and (len(plan.times) > 0) == (seconds_per_unit(plan.time_unit) is not None),
         "a fetch for each sensor": plan.fetches.shape in ((0,), (m,)) and _are_below(plan.fetches, m),
         "nodes of whole fetches": plan.fetches.shape != (m,) or _hold_whole_fetches(plan.members, plan.fetches),
         "rising deadlines, with times of sensors": len(plan.deadlines) == 0

@@ -1,5 +1,7 @@
-"""Operating points of a policy: the point that a query selects, its expected outcome, and actions that exceed
-limits."""
+"""Operating points of a policy.
+
+Selects the point for a query, estimates its outcome, and bars actions that exceed limits.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,26 +15,29 @@ from models.errors import Infeasible
 from models.losses import Losses
 from models.policy import PolicyTarget
 from models.policy_curves import PolicyPoint
-from solvers.base import refuse_unknown_names
+from solvers.base import check_excluded_names
 from solvers.budget_mixture import Mixture
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import RELATIVE_TOLERANCE, exceeds_limits
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.item_limits import ItemLimits
+from solvers.policy.learned_limits import RELATIVE_TOLERANCE, exceeds_limits
 from solvers.statistics import standard_error
 
 LIMITS = tuple(PolicyTarget.model_fields)
-KEPT_LIMITS = 256
+LIMITS_CACHE_SIZE = 256
 """Different limits of queries for which the choice of points is kept."""
 
 
-def limits_of(target: PolicyTarget) -> list[Any]:
-    """Return the limits of a query in the order of ``LIMITS``; sensors that are acquired are not excluded any more."""
+def list_limits(target: PolicyTarget) -> list[Any]:
+    """Return the limits of a query in the order of ``LIMITS``.
+
+    Sensors that are already acquired are no longer excluded.
+    """
     return [target.left_out if name == "excluded" else getattr(target, name) for name in LIMITS]
 
 
-def to_target(limits: tuple[Any, ...]) -> PolicyTarget:
+def make_target(limits: tuple[Any, ...]) -> PolicyTarget:
     return PolicyTarget.model_construct(**dict(zip(LIMITS, limits, strict=True)))
 
 
@@ -50,7 +55,7 @@ class PolicyPoints(PolicyContents):
 
     @cached_property
     def losses(self) -> Losses:
-        """The loss matrix of answers that are classes."""
+        """The loss matrix of answers; None if answers have no classes."""
         if not len(self.loss_matrix):
             return Losses.zero_one(self.class_base.shape[2])
         truths, answers = self.loss_matrix.shape
@@ -83,26 +88,26 @@ class PolicyPoints(PolicyContents):
 
     @cached_property
     def _mixtures(self) -> Callable[..., Mixture]:
-        return lru_cache(KEPT_LIMITS)(lambda *limits: self._find_mixture(to_target(limits)))
+        return lru_cache(LIMITS_CACHE_SIZE)(lambda *limits: self._find_mixture(make_target(limits)))
 
     @cached_property
     def _outcomes(self) -> Callable[..., tuple[float | None, float | None, float | None]]:
-        return lru_cache(KEPT_LIMITS)(lambda *limits: self._find_outcome(to_target(limits)))
+        return lru_cache(LIMITS_CACHE_SIZE)(lambda *limits: self._find_outcome(make_target(limits)))
 
     def select_mixture(self, target: PolicyTarget) -> Mixture:
-        """Return the points that a query's limits select; by default the one of fewest errors.
+        """Return the points that a query's limits select; by default the point of the lowest error rate.
 
         Results are cached by limits.
 
-        A budget has no effect if the hard budget of an item already keeps it.
+        A budget has no effect if the hard budget per item is not larger.
 
         Raises:
             Infeasible: the accuracy is not reached within the budget, the deadline is too short for any sensor, or
-                an answer is required, and no sensor can give one within the limits.
+                an answer is required but no sensor can give one within the limits.
             InvalidRequest: a deadline is set but times are unknown.
         """
-        refuse_unknown_names(target.excluded, self.sensors)
-        return self._mixtures(*limits_of(target))
+        check_excluded_names(target.excluded, self.sensors)
+        return self._mixtures(*list_limits(target))
 
     def _find_mixture(self, target: PolicyTarget) -> Mixture:
         self._limits.check_deadline(target, self.time_unit or self.unit)
@@ -125,14 +130,14 @@ class PolicyPoints(PolicyContents):
     def _is_unlearned(self, target: PolicyTarget) -> bool:
         """Return whether a hard budget without learned decisions is the only limit, and items have embeddings.
 
-        The point of fewest errors may then start with sensors whose successors are barred, so the points of that mean
-        cost decide.
+        The point with the fewest errors may then start with sensors whose successors are barred. So points with the
+        hard budget as mean cost decide.
         """
         learned_none = self.embedding_projection is not None and not (len(self.caps) or self.classless)
         return target.max_item_cost is not None and target.deadline is None and learned_none
 
     def _check_answerable(self, target: PolicyTarget) -> None:
-        """Raise Infeasible for limits within which no sensor can answer, except accuracies."""
+        """Raise Infeasible if no sensor can answer within the limits; accuracies are not checked."""
         firsts = self._graph.list_actions(0)
         costs, fastest = self._limits.costs_by_set[firsts], self._limits.set_times[firsts].min()
         if target.max_item_cost is not None and target.max_item_cost * (1 + RELATIVE_TOLERANCE) < costs.min():
@@ -140,9 +145,9 @@ class PolicyPoints(PolicyContents):
         if target.deadline is not None and bool(exceeds_limits(fastest, target.deadline)):
             fastest_first = f"the fastest sensor that can answer takes up to {fastest:.4g} {self.time_unit}"
             raise Infeasible(f"{fastest_first}; the deadline is {target.deadline:g}")
-        if target.left_out and bool(self._limits.need_excluded(firsts, target).all()):
+        if target.left_out and bool(self._limits.need_excluded_sensor(firsts, target).all()):
             raise Infeasible(f"all sensors that can answer are excluded: {', '.join(target.left_out)}")
-        able = ~self._limits.exceed_requested(firsts, target)
+        able = ~self._limits.exceed_requested_limits(firsts, target)
         if not able.any() and target.left_out:
             excluded = ", ".join(target.left_out)
             raise Infeasible(f"no sensor that can answer is within the limits if these are excluded: {excluded}")
@@ -163,7 +168,10 @@ class PolicyPoints(PolicyContents):
         raise Infeasible(f"the cheapest {what} costs {cost:.6g} {self.unit}, the {limit} is {amount:g}")
 
     def _choose_accurate(self, wanted: float, budget: float | None) -> Mixture:
-        """Return the cheapest point that is accurate enough on selecting rows, minus one standard error."""
+        """Return the cheapest point that is accurate enough, minus one standard error.
+
+        Accuracies are those of ``choose_selection_rows``.
+        """
         accuracies = 1 - self.point_reached[:, 0]
         safe = accuracies - standard_error(accuracies, self.independence * self.choosing)
         able = np.flatnonzero(safe >= wanted)
@@ -179,15 +187,15 @@ class PolicyPoints(PolicyContents):
     def expected_outcome(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         """Return the expected accuracy, mean cost, and its standard error.
 
-        The costs are None if only a hard limit decides. All values are None if limits or exclusions may prevent actions
-        that the point used on validation rows.
+        Cost and standard error are None if only a hard limit decides. All values are None if limits or exclusions may
+        prevent actions that the point used on validation rows.
         """
-        return self._outcomes(*limits_of(target))
+        return self._outcomes(*list_limits(target))
 
     def _find_outcome(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         mixture = self.select_mixture(target)
         first, second = mixture.first, mixture.second
-        if self._limits.can_bar(first, target) or self._limits.can_bar(second, target):
+        if self._limits.can_forbid_actions(first, target) or self._limits.can_forbid_actions(second, target):
             return None, None, None
         if first >= len(self.tradeoffs) and (alone := self._limits.expected_error(target)) is not None:
             return 1 - alone, None, None  # all members decide; costs are of single ones
@@ -199,7 +207,10 @@ class PolicyPoints(PolicyContents):
         return 1 - mixed(errors), mixed(self.point_costs), mixed(self.point_cost_errors)
 
     def _draw_point(self, mixture: Mixture, draw: ItemDraw, target: PolicyTarget) -> int:
-        """Draw a point of a mixture; if limits bar its start and an answer is required, a lower one."""
+        """Draw a point of a mixture for an item.
+
+        If an answer is required and limits bar the point's first action, a lower point is used.
+        """
         point = mixture.second if draw.uniform < mixture.share else mixture.first
         if not self.classless:
             return point
@@ -210,30 +221,36 @@ class PolicyPoints(PolicyContents):
         return point
 
     def _cannot_begin(self, point: int, target: PolicyTarget) -> bool:
-        barred = self._limits.barred_actions(self._graph.list_actions(0), point, target)
-        if barred is None:
+        forbidden = self._limits.forbidden_actions(self._graph.list_actions(0), point, target)
+        if forbidden is None:
             return False
-        return bool(barred.all() if self._constant_action(point) is None else barred[self._constant_action(point)])
+        return bool(
+            forbidden.all() if self._constant_action(point) is None else forbidden[self._constant_action(point)]
+        )
 
     def _constant_action(self, point: int) -> int | None:
-        """Return the first action of a point that always answers with one sensor; None for others."""
+        """Return the first action of a point that always answers with one sensor; None for other points."""
         if not self.classless or point >= len(self.tradeoffs) or self.tradeoffs[point] >= 0:
             return None
         return int(self.base[: len(self._graph.list_actions(0)), 0, point].argmin())
 
     def _barred_actions(self, node: int, point: int, target: PolicyTarget, known: Bools | None = None) -> Bools | None:
-        """Return which actions of a node limits bar, (A,).
+        """Return which actions of a node the limits bar, (A,).
 
-        If they bar the sensor that always answers, the cheapest other one replaces it. If the point's own limit bars
-        all sensors that can answer, only the requested limits count.
+        At a point that always answers with one sensor, the cheapest allowed sensor replaces a barred one. If the
+        point's own limit bars all sensors that can answer, only the requested limits apply.
         """
         targets = self._graph.list_actions(node)
-        barred, always = self._limits.barred_actions(targets, point, target, known), self._constant_action(point)
-        if barred is None or node or not self.classless:
-            return barred
-        if barred.all():
-            return barred if known is not None and known.any() else self._limits.exceed_requested(targets, target)
-        if always is None or not barred[always]:
-            return barred
-        costs = np.where(barred, np.inf, self._limits.costs_by_set[targets])
+        forbidden, always = self._limits.forbidden_actions(targets, point, target, known), self._constant_action(point)
+        if forbidden is None or node or not self.classless:
+            return forbidden
+        if forbidden.all():
+            return (
+                forbidden
+                if known is not None and known.any()
+                else self._limits.exceed_requested_limits(targets, target)
+            )
+        if always is None or not forbidden[always]:
+            return forbidden
+        costs = np.where(forbidden, np.inf, self._limits.costs_by_set[targets])
         return np.asarray(np.arange(len(targets)) != costs.argmin())

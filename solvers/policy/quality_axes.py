@@ -1,9 +1,11 @@
-"""Supervised projection of embeddings: axes along which classifiers' quality varies (ridge regression).
+"""Supervised projection of embeddings by ridge regression.
+
+The projection has the axes along which the classifiers' quality varies.
 
 Without classes, items differ almost only by their embeddings, and principal components may miss relevant directions.
 The ridge regression of each classifier's answer quality is linear in the embedding, so it defines an axis. Training
-rows are projected out-of-fold, by the regression that has not seen their fold. New items are projected by the mean of
-these regressions.
+rows are projected out-of-fold, by the regression that was fitted without their fold. New items are projected by the
+mean of these regressions.
 """
 
 from dataclasses import replace
@@ -11,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from models.arrays import Floats, Int64s, Singles
-from models.columns import FARTHEST
+from models.columns import MAX_COORDINATE_VALUE
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.sensors import Sensors
 
@@ -42,7 +44,7 @@ def add_quality_axes(
     for part in range(int(folds.max()) + 1):
         seen = folds != part
         own = fit_ridge(centered[seen], quality[seen])
-        shown[~seen] = np.clip(centered[~seen] @ own, -FARTHEST, FARTHEST)
+        shown[~seen] = np.clip(centered[~seen] @ own, -MAX_COORDINATE_VALUE, MAX_COORDINATE_VALUE)
         axes += own / (int(folds.max()) + 1)
     more = np.full(quality.shape[1], len(sensors.names), dtype=np.int32)
     grown = replace(
@@ -55,8 +57,9 @@ def add_quality_axes(
 
 
 def fit_ridge(inputs: Floats, targets: Floats) -> Floats:
-    """Return ridge weights, (d, M), of targets, (n, M), on inputs, (n, d); the penalty has the least leave-one-out
-    error.
+    """Return ridge weights, (d, M), of targets, (n, M), on inputs, (n, d).
+
+    The penalty minimizes the leave-one-out error.
 
     Complexity: O(n d min(n, d)).
     """

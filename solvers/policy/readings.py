@@ -30,14 +30,14 @@ class SensorReadings:
 
     @classmethod
     def from_ranges(cls, sensors: Sensors, ranges: Floats) -> "SensorReadings":
-        """Derive which columns are confidences."""
+        """Create the parser, and derive which columns are confidences."""
         owners, labelled = sensors.owners, sensors.labelled
         if sensors.classless:
             return cls(sensors, ranges, owners < len(sensors.names))
         return cls(sensors, ranges, np.isin(owners, owners[labelled]) & ~labelled)
 
-    def read_sensors(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
-        """Return readings, (D,), and which sensors are known, (M,).
+    def parse_readings(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
+        """Return readings, (D,), and whether each sensor is known, (M,).
 
         Raises:
             InvalidRequest: unknown sensors or invalid readings.
@@ -47,12 +47,12 @@ class SensorReadings:
         return cells, known
 
     def read_query(self, query: PolicyQuery) -> tuple[Floats, Bools]:
-        """Return readings of an item, (D,), its embedding included, and which sensors are known, (M,).
+        """Return readings of an item, (D,), including its embedding, and whether each sensor is known, (M,).
 
         Raises:
-            InvalidRequest: as ``read_sensors``, or an embedding is missing or of another length.
+            InvalidRequest: as ``parse_readings``, or an embedding is missing or of another length.
         """
-        cells, known = self.read_sensors(query.acquired)
+        cells, known = self.parse_readings(query.acquired)
         self.sensors.write_embedding(query.embedding, cells)
         return cells, known
 
@@ -60,10 +60,10 @@ class SensorReadings:
         """Return readings of a complete item, (D,).
 
         Raises:
-            InvalidRequest: as ``read_query``, with the item's place, or a sensor is missing.
+            InvalidRequest: as ``read_query``, with the item's index; also if a sensor is missing.
         """
         try:
-            cells, known = self.read_sensors(item.sensors, "sensors")
+            cells, known = self.parse_readings(item.sensors, "sensors")
             self.sensors.write_embedding(item.embedding, cells)
         except InvalidRequest as error:
             raise InvalidRequest.from_faults(
@@ -79,8 +79,8 @@ class SensorReadings:
     def _check_confidences(self, cells: Floats, known: Bools, where: str) -> None:
         """Raise InvalidRequest for confidences on another scale than the dataset's.
 
-        They are beyond [0, 1] where all of the dataset's are within, or farther from the dataset's range than its
-        width.
+        If all confidences of the dataset are within [0, 1], others must be, too. Otherwise they must not be farther
+        from the dataset's range than its width.
         """
         faults = []
         for column, owner, (least, most) in self._allowed_confidences:
@@ -93,7 +93,7 @@ class SensorReadings:
 
     @cached_property
     def _allowed_confidences(self) -> list[tuple[int, int, tuple[float, float]]]:
-        """The columns of confidences, their sensors, and the least and the largest value allowed."""
+        """For each confidence column: its index, its sensor, and the smallest and largest allowed value."""
         allowed = []
         for column in np.flatnonzero(self.confident).tolist():
             low, high = self.ranges[column].tolist()

@@ -1,8 +1,10 @@
-"""Policy of a node by regression: gradient-boosted trees predict the extra loss of actions over stopping; the action
-with the least is chosen.
+"""Policy of a node by regression.
 
-A forest per node regresses all actions under all trade-offs together, on ``node_features``. Member k learns from all
-rows but fold k, and decides for fold k. The mean price of an action is known, so it is not part of the regression.
+Gradient-boosted trees predict the extra loss of each action compared with stopping. The action with the least extra
+loss is chosen.
+
+A forest per node regresses all actions under all trade-offs together, on ``node_features``. Member k is fitted to all
+rows except fold k, and decides for fold k. The mean price of an action is known, so it is not part of the regression.
 """
 
 from collections.abc import Sequence
@@ -25,29 +27,29 @@ class NodeTraining:
 
     Attributes:
         features: (n, d).
-        weights: (n, A + 1, L), costs of actions, stopping first.
-        folds: (n,), the member that does not learn from the row.
+        action_costs: (n, A + 1, L), costs of actions, stopping first.
+        folds: (n,), the member that is not fitted to the row.
         weighted_costs: (A, L), mean prices times trade-offs.
         rows: (n,) bool, training rows.
-        barred: (A, L) bool, actions that are not allowed.
+        forbidden: (A, L) bool, actions that are not allowed.
         can_stop: whether stopping is allowed.
         known_advantages: (n, A), known part of the advantages; None if there is none.
     """
 
     features: Floats
-    weights: Floats
+    action_costs: Floats
     folds: Int64s
     weighted_costs: Floats
     rows: Bools
-    barred: Bools
+    forbidden: Bools
     can_stop: bool = True
     known_advantages: Floats | None = None
 
     @property
     def advantages(self) -> Floats:
-        """Regression targets, (n, A, L): extra weight over stopping, minus price and known part."""
-        advantages = self.weights[:, 1:] - self.weights[:, :1] - self.weighted_costs
-        return np.where(self.barred, 0.0, advantages - self.offset)
+        """Regression targets, (n, A, L): extra weight compared with stopping, minus price and known part."""
+        advantages = self.action_costs[:, 1:] - self.action_costs[:, :1] - self.weighted_costs
+        return np.where(self.forbidden, 0.0, advantages - self.offset)
 
     @property
     def offset(self) -> Floats | float:
@@ -80,7 +82,9 @@ class NodePolicy:
 
 
 def choose_least(advantages: Floats, *, can_stop: bool = True) -> Int16s:
-    """Return the action with the least advantage; 0 (stop) if it is not below 0 and stopping is allowed.
+    """Return the action with the least advantage.
+
+    Return 0 (stop) if stopping is allowed and no advantage is below 0.
 
     Args:
         advantages: (n, A, ...), prices included.
@@ -118,7 +122,7 @@ def fit_node_policy(training: NodeTraining, growth: BoostingParams, seed: int) -
     for k, forest in enumerate(forests):
         rows = training.folds == k
         predicted[rows] = forest.predict(training.features[rows]).reshape(-1, *learned.shape[1:])
-    allowed = np.where(training.barred, np.inf, predicted + training.weighted_costs + training.offset)
+    allowed = np.where(training.forbidden, np.inf, predicted + training.weighted_costs + training.offset)
     return _stack_members(forests, (actions, tradeoffs), choose_least(allowed, can_stop=training.can_stop))
 
 

@@ -1,4 +1,4 @@
-"""Rollout: all items walk through the DAG at once, node by node."""
+"""Rollout: move all items through the DAG at once, node by node."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ ChooseActions = Callable[[int, Int64s], NDArray[np.integer]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Walks:
+class SimulatedPaths:
     """Paths of items.
 
     Attributes:
-        ends: (n,), node at which each stopped.
+        ends: (n,), node at which each item stopped.
         nodes: (n, J), nodes on the path, the empty set first, -1 after the end.
     """
 
@@ -30,15 +30,15 @@ class Walks:
         return np.asarray((graph.members[self.ends] * costs).sum(axis=1))
 
 
-def walk_items(graph: Graph, rows: int, choose: ChooseActions) -> Walks:
+def simulate_policy(graph: Graph, rows: int, choose: ChooseActions) -> SimulatedPaths:
     """Simulate the policy: move rows from the empty set along chosen actions until they stop.
 
-    Nodes are in topological order, so each is visited once, by all rows that reach it.
+    Nodes are in topological order. So each node is visited once, by all rows that reach it.
 
     Complexity: O(S n), without the choices.
 
     >>> choose = lambda node, rows: np.where(rows == 0, 0, min(node + 1, 1) * (node < 1))
-    >>> walk_items(Graph.all_subsets(2), 2, choose).nodes.tolist()
+    >>> simulate_policy(Graph.all_subsets(2), 2, choose).nodes.tolist()
     [[0, -1], [0, 1]]
     """
     at, nodes = np.zeros(rows, dtype=np.int64), [np.zeros(rows, dtype=np.int64)]
@@ -57,4 +57,4 @@ def walk_items(graph: Graph, rows: int, choose: ChooseActions) -> Walks:
             some = going[count[going] == row_count]
             nodes[row_count][some] = at[some]
         count[going] += 1
-    return Walks(at, np.stack(nodes, axis=1))
+    return SimulatedPaths(at, np.stack(nodes, axis=1))

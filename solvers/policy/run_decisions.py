@@ -1,4 +1,4 @@
-"""Decisions of a policy in the middle of a run, and what a run knows of its plan."""
+"""Decisions of a policy during a run, and the part of the plan a run needs."""
 
 from collections.abc import Mapping
 from math import inf
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from models.errors import Infeasible, InvalidRequest
 from models.policy import Acquired, Answer, PolicyQuery
 from parsimony.runs.policy import PolicyFacts, SensorFacts
-from parsimony.runs.steps import Ask, CallResult, Predict, Refusal
+from parsimony.runs.steps import CallResult, DecisionRequest, Predict, Refusal
 from solvers.policy.plan import PolicyPlan
 from solvers.running import Decide
 
@@ -17,8 +17,8 @@ from solvers.running import Decide
 def make_decisions(plan: PolicyPlan, query: PolicyQuery) -> Decide:
     """Return a function that decides the next action for the readings so far."""
 
-    def decide(step: Ask | Predict) -> Mapping[str, Any] | Refusal:
-        assert isinstance(step, Ask)
+    def decide(step: DecisionRequest | Predict) -> Mapping[str, Any] | Refusal:
+        assert isinstance(step, DecisionRequest)
         known: dict[str, Any] = {"acquired": step.acquired}
         try:
             if step.must_stop:
@@ -34,7 +34,7 @@ def make_decisions(plan: PolicyPlan, query: PolicyQuery) -> Decide:
 
 
 def describe_run(plan: PolicyPlan, query: PolicyQuery) -> PolicyFacts:
-    """Return what a run knows of its policy and of the item's limits."""
+    """Return the part of the policy and of the item's limits that a run needs."""
     times = plan.times.tolist() if len(plan.times) else [0.0] * len(plan.sensors)
     fetches = plan.fetches.tolist() if len(plan.fetches) else list(range(len(plan.sensors)))
     facts = zip(plan.costs.tolist(), times, fetches, strict=True)

@@ -10,7 +10,7 @@ from models.losses import Losses
 from models.savings import Savings
 from solvers.policy.graph import Graph
 from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
-from solvers.trace_baselines import most_accurate_baseline, replay_trace_baselines
+from solvers.trace_baselines import find_current_baseline, replay_trace_baselines
 from solvers.two_stage_rules import escalated_mask, tune_two_stages
 
 
@@ -24,7 +24,7 @@ def measure_policy_savings(
     points: dict[str, SettingReplay],
     rng: np.random.Generator,
 ) -> Savings:
-    """Select a point of the curve and baselines on one half of the rows, and measure savings on the other half.
+    """Select a point and baselines on one half of the rows, and measure savings on the other half.
 
     Args:
         observed: (S, n), out-of-fold errors of each node's classifier.
@@ -35,10 +35,11 @@ def measure_policy_savings(
     items = dataset.item_codes
     parts = split_in_halves(items, rng)
     if isinstance(dataset, Trace) and not dataset.spec.has_classes:
+        baselines = replay_trace_baselines(dataset, parts[0])
         alternatives = BaselineReplays.from_replays(
-            replay_trace_baselines(dataset, parts[0]),
+            baselines,
             items,
-            most_accurate_baseline(dataset, parts[0]),
+            find_current_baseline(baselines, dataset, parts[0]),
             dataset.spec.unit,
             dataset.loss_scale,
         )
@@ -55,7 +56,7 @@ def measure_policy_savings(
     today = _name_set(sensors, graph.members[int(graph.members.sum(axis=1).argmax())])
     if isinstance(dataset, Trace):
         alone |= replay_trace_baselines(dataset, parts[0])
-        today = most_accurate_baseline(dataset, parts[0])
+        today = find_current_baseline(alone, dataset, parts[0])
     return measure_best_savings(
         points, BaselineReplays.from_replays(alone, items, today, dataset.spec.unit, dataset.loss_scale), parts, rng
     )
@@ -70,7 +71,10 @@ def _replay_two_stages(
     learned: Int64s,
     tradeoff: float | None,
 ) -> dict[str, Replay]:
-    """Replay two-stage rules: a fixed set, and a larger one below a confidence threshold."""
+    """Replay two-stage rules.
+
+    A rule acquires a fixed set of sensors and, below a confidence threshold, a larger set.
+    """
     nodes = list_fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
     members = graph.members[nodes]
     paid = np.asarray(costs @ members.T.astype(np.float64))
@@ -92,12 +96,17 @@ def _replay_two_stages(
 
 
 def _confidences(posteriors: Sequence[Floats], losses: Losses) -> Floats:
-    """Return 1 less the expected loss of each node's answer, (n, S): its probability if all errors are equal."""
+    """Return 1 minus the expected loss of each node's answer, (n, S).
+
+    If all errors are equal, this is the probability of the answer.
+    """
     return np.column_stack([1 - losses.choose(each)[1] for each in posteriors])
 
 
 def list_fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
-    """Return nodes of fixed-set baselines: none, single sensors, the cheapest, forward selection, and all.
+    """Return the nodes of fixed-set baselines.
+
+    Sets: none, single sensors, the cheapest sensors, forward selection, and all sensors.
 
     Args:
         errors: (S,), error rate of each node.

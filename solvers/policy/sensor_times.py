@@ -1,7 +1,8 @@
 """Maximum times of sensors and of sets, with parallel fetches.
 
-A *fetch* returns one sensor or several. Fetches of an item are sequential; the sensors of one fetch arrive at the same
-time. So the time of a set is the sum, over its fetches, of the longest time in each; its cost is the sum of all costs.
+A *fetch* returns one sensor or several. Fetches of an item are sequential. The sensors of one fetch are acquired in
+parallel. So the time of a set is the sum, over its fetches, of the longest time in each fetch. Its cost is the sum of
+all costs.
 """
 
 from collections.abc import Sequence
@@ -10,15 +11,17 @@ import numpy as np
 
 from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int32s
-from models.columns import first_repeated
-from models.units import unit_of_times
+from models.columns import find_duplicate_name
+from models.units import get_time_unit
 
 FetchGroups = Sequence[Sequence[str]]
 """Names of sensors that are fetched together."""
 
 
 def assign_fetches(sensors: Sequence[str], parallel: FetchGroups) -> Int32s:
-    """Number the fetches from 0, in the order of their first sensors: the fetch of each sensor, (M,).
+    """Return the fetch of each sensor, (M,).
+
+    Fetches are numbered from 0, in the order of their first sensors.
 
     Raises:
         InvalidRequest: a sensor is unknown or fetched twice.
@@ -31,7 +34,7 @@ def assign_fetches(sensors: Sequence[str], parallel: FetchGroups) -> Int32s:
     if unknown:
         reason = f"contains unknown sensor {unknown[0]!r}; available: {', '.join(sensors)}"
         raise InvalidRequest.from_faults(Fault(("parallel",), reason))
-    repeated = first_repeated(every)
+    repeated = find_duplicate_name(every)
     if repeated is not None:
         raise InvalidRequest.from_faults(Fault(("parallel",), f"contains {repeated!r} twice; fetch each sensor once"))
     brings = {name: at for at, each in enumerate(parallel) for name in each}
@@ -49,14 +52,14 @@ def group_by_fetch(fetches: Int32s) -> list[frozenset[int]]:
     return [frozenset(np.flatnonzero(fetches == each).tolist()) for each in range(int(fetches.max()) + 1)]
 
 
-def worst_case_times(dataset: FeatureTable | Trace, costs: Floats, quantile: float) -> tuple[Floats, str]:
+def compute_worst_case_times(dataset: FeatureTable | Trace, costs: Floats, quantile: float) -> tuple[Floats, str]:
     """Return the maximum time of each sensor, (M,), and its unit; (0,) and "" if unknown.
 
     Times are those of the spec or, if costs are times, a quantile of the costs, (n, M).
     """
     spec = dataset.spec
     sensor_times = [each.time for each in (spec.features if isinstance(spec, FeaturesSpec) else spec.classifiers)]
-    unit = unit_of_times(spec.unit, spec.time_unit)
+    unit = get_time_unit(spec.unit, spec.time_unit)
     if unit is None:
         return np.empty(0), ""
     times = np.array([time for time in sensor_times if time is not None], dtype=np.float64)

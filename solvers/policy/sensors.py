@@ -1,9 +1,9 @@
 """Sensors and their readings as one numeric table: features of a table, or answers of classifiers in a trace.
 
-A sensor owns columns. A feature has its columns in the table. A classifier of a trace has the code of its label and its
-confidence, if any; without classes, only its confidence. Other modules do not distinguish these cases. The last columns
-may be the coordinates of an embedding, which is known for every item before any acquisition and is not part of a
-sensor.
+Each sensor has columns. A feature has its columns in the table. A classifier of a trace has the code of its label and
+its confidence, if any. If answers have no classes, it has only its confidence. Other modules do not distinguish these
+cases. The last columns may be the coordinates of an embedding, which is known for every item before any acquisition and
+is not part of a sensor.
 """
 
 import json
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
-from models.columns import FARTHEST
+from models.columns import MAX_COORDINATE_VALUE
 from models.cost import cost_function
 from models.policy import Answer
-from solvers.cell_encoding import CellEncoding, to_finite
+from solvers.cell_encoding import CellEncoding, parse_finite_number
 from solvers.policy.embedding_axes import MAX_AXES, EmbeddingAxes, count_classless_axes
 
 UNKNOWN_LABEL = -1.0
@@ -55,7 +55,10 @@ class Sensors:
 
     @classmethod
     def from_dataset(cls, dataset: FeatureTable | Trace, *, embeds: bool = False) -> "Sensors":
-        """Return the sensors of a dataset; embeds: whether to include the embeddings of a trace."""
+        """Return the sensors of a dataset.
+
+        embeds: whether to include the embeddings of a trace.
+        """
         names, owners = _value_owners(dataset)
         if isinstance(dataset, Trace):
             classless = not dataset.spec.has_classes
@@ -78,17 +81,17 @@ class Sensors:
 
     @cached_property
     def _columns_by_name(self) -> dict[str, tuple[int, Int64s]]:
-        """The place and the columns of each sensor."""
+        """By name, the index and the columns of each sensor."""
         return {name: (place, np.flatnonzero(self.owners == place)) for place, name in enumerate(self.names)}
 
     @property
     def value_owners(self) -> Int32s:
-        """The sensor of each number, label, or category in requests, (d,)."""
+        """The sensor of each value (number, label, or category) in requests, (d,)."""
         return self.owners[self.owners < len(self.names)] if self.encoding is None else self.encoding.owners
 
     @property
     def has_columns(self) -> Bools:
-        """Which sensors own columns, (M,); others, without classes, yield only an answer."""
+        """Whether each sensor has columns, (M,); without classes it may have none."""
         return np.isin(np.arange(len(self.names)), self.owners)
 
     def columns_of(self, members: Sequence[int] | NDArray[Any]) -> Int64s:
@@ -101,11 +104,11 @@ class Sensors:
         return np.flatnonzero(np.isin(self.owners, np.asarray(members, dtype=np.int64)))
 
     def known_columns(self, members: Bools) -> Int64s:
-        """Return the columns of known sensors, (M,), and those of the embedding."""
+        """Return the columns of known sensors, (M,), and of the embedding."""
         return np.flatnonzero(mark_embedding(members)[self.owners])
 
     def select_columns(self, columns: Int64s) -> "Sensors":
-        """Restrict to some columns; owners keep their numbers."""
+        """Return the sensors with only some columns; owners keep their numbers."""
         return replace(self, owners=self.owners[columns], labelled=self.labelled[columns])
 
     def read_cells(self, dataset: FeatureTable | Trace) -> Floats:
@@ -135,7 +138,7 @@ class Sensors:
             cells[:, self.labelled] = codes[dataset.predictions]
         free = self.owners == len(self.names)
         confidences = dataset.confidences[:, self.owners[~self.labelled & ~free]]
-        cells[:, ~self.labelled & ~free] = np.clip(confidences, -FARTHEST, FARTHEST)
+        cells[:, ~self.labelled & ~free] = np.clip(confidences, -MAX_COORDINATE_VALUE, MAX_COORDINATE_VALUE)
         if self.embedding is not None:
             cells[:, free] = self._project(dataset.embeddings, ("dataset", "embeddings"))
         return cells
@@ -173,7 +176,7 @@ class Sensors:
         return np.asarray(table.values)
 
     def read_answers(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
-        """Return readings of one item, (D,), 0 where unknown, and which sensors are known, (M,).
+        """Return readings of one item, (D,), 0 where unknown, and whether each sensor is known, (M,).
 
         Raises:
             InvalidRequest: unknown sensors, a wrong number of values, or values of a wrong type.
@@ -220,7 +223,7 @@ class Sensors:
                     raise ValueError(f"has unknown class {value!r}; available: {listed}{more}")
                 numbers.append(float(self.classes.index(value)))
             else:
-                numbers.append(to_finite(value))
+                numbers.append(parse_finite_number(value))
         return numbers
 
     def _encode_cells(self, encoding: CellEncoding, answer: Any, sensor: int) -> list[float]:
@@ -232,7 +235,7 @@ class Sensors:
 
 
 def mark_embedding(members: Bools) -> Bools:
-    """Append True for the embedding, which is always known, to known sensors, (M,): (M + 1,)."""
+    """Append True for the embedding, which is always known, to the mask of known sensors, (M,): (M + 1,)."""
     return np.append(members, True)
 
 
@@ -260,7 +263,7 @@ def _read_confidence(answer: Any, *, has_confidence: bool) -> list[float]:
         return []
     if isinstance(answer, bool) or not isinstance(answer, int | float):
         raise ValueError(f"must be the confidence, a number, got {_as_json(answer)}")
-    return [to_finite(answer)]
+    return [parse_finite_number(answer)]
 
 
 def _as_json(answer: Any) -> str:
@@ -276,7 +279,7 @@ def _to_list(answer: Any, *, labelled: bool, width: int) -> list[Any]:
 
 
 def check_sizes(spec: FeaturesSpec) -> None:
-    """Raise InvalidRequest if a feature's cost depends on sizes that the table does not have."""
+    """Raise InvalidRequest if a feature's cost depends on sizes but the table has none."""
     columns = len(spec.size_columns)
     for feature in spec.features:
         function, _ = cost_function(feature.cost)
@@ -287,11 +290,11 @@ def check_sizes(spec: FeaturesSpec) -> None:
             )
 
 
-def item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
+def compute_item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
     """Return the cost of every sensor for every item (Eq. 10), (n, M).
 
     Raises:
-        InvalidRequest: a cost depends on sizes that the table does not have.
+        InvalidRequest: a cost depends on sizes but the table has none.
     """
     if isinstance(dataset, Trace):
         return np.asarray(dataset.costs)

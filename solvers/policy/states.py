@@ -38,13 +38,13 @@ MAX_QUICK_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyStates:
-    """Nodes with their classifiers.
+    """Nodes (sets of acquired sensors) with their classifiers.
 
     Attributes:
         graph: the DAG.
         members: members of each node's classifier.
         posteriors: out-of-fold posteriors (n, C) of each node.
-        rows: (n,) for each node, the rows its policy learns from.
+        rows: for each node, the rows to which its policy is fitted, (n,).
     """
 
     graph: Graph
@@ -59,7 +59,7 @@ def should_grow(options: PolicyOptions, fetches: int) -> bool:
 
 
 def sample_rows(table: FeatureTable, rng: np.random.Generator) -> FeatureTable:
-    """Sample ``MAX_ROWS`` rows of a larger table, in order."""
+    """Sample ``MAX_ROWS`` rows of a larger table, in their original order."""
     if table.rows <= MAX_ROWS:
         return table
     rows = np.sort(rng.choice(table.rows, MAX_ROWS, replace=False))
@@ -75,7 +75,7 @@ def grow_states(
     rng: np.random.Generator,
     progress: Progress,
 ) -> PolicyStates:
-    """Grow the DAG, with classifiers small enough for the archive.
+    """Grow the DAG; its classifiers are small enough for the archive.
 
     Args:
         means: (M,), mean costs.
@@ -84,7 +84,7 @@ def grow_states(
     """
     trees = count_trees(options, training.classes, training.members, len(training.labels))
     if trees < options.trees:
-        training = replace(training, rate=raise_rate(training.rate, min(options.trees, DEFAULT_TREES) / trees))
+        training = replace(training, rate=scale_learning_rate(training.rate, min(options.trees, DEFAULT_TREES) / trees))
     with threadpool_limits(1, user_api="blas"):
         grown = grow_graph(
             training,
@@ -99,7 +99,9 @@ def grow_states(
 
 
 def count_trees(options: PolicyOptions, classes: int, members: int, rows: int) -> int:
-    """Return the number of trees of classifiers of a grown graph, limited by size and, with many rows, by time.
+    """Return the number of trees of a grown graph's classifiers.
+
+    It is limited by size and, with many rows, by training time.
 
     >>> [count_trees(PolicyOptions(), classes, 5, 1_000) for classes in (2, 8, 26, 200)]
     [80, 52, 48, 12]
@@ -112,10 +114,10 @@ def count_trees(options: PolicyOptions, classes: int, members: int, rows: int) -
     return min(options.trees, max(MIN_TREES, enough, most))
 
 
-def raise_rate(rate: float, times: float) -> float:
-    """Return the learning rate for a number of trees that is ``times`` as small.
+def scale_learning_rate(rate: float, times: float) -> float:
+    """Return the learning rate for a forest with ``times`` times fewer trees.
 
-    >>> raise_rate(0.15, 0.5), round(raise_rate(0.15, 80 / 48), 3)
+    >>> scale_learning_rate(0.15, 0.5), round(scale_learning_rate(0.15, 80 / 48), 3)
     (0.15, 0.297)
     """
     return max(rate, float(1 - (1 - rate) ** (RATE_BOOST * times)))

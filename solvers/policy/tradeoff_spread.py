@@ -14,11 +14,12 @@ MIN_TOTAL_COST = 1e-200
 
 
 def list_tradeoffs(options: PolicyOptions, means: Floats, loss_scale: float | None = None) -> Floats:
-    """Return the trade-offs to learn for, rising: weights of a unit of cost, in shares of the largest loss.
+    """Return the trade-offs to learn for, rising, as shares of the largest loss per unit of cost.
 
-    They are the given ones, or geometrically spaced up to a trade-off at which only the cheapest sensor is acquired. If
-    there are free sensors, one more trade-off acquires only these. No trade-off exceeds ``CHEAPEST_WEIGHT_CAP``, above
-    which decisions no longer change. With losses, one trade-off weighs costs and losses equally.
+    They are the given ones, or geometrically spaced. The largest is the one at which only the cheapest sensor is
+    acquired. If there are free sensors, one more trade-off acquires only these. No trade-off exceeds
+    ``CHEAPEST_WEIGHT_CAP``, above which decisions no longer change. With losses, one trade-off weighs costs and losses
+    equally.
 
     Args:
         means: (M,), mean costs.

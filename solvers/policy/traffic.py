@@ -1,7 +1,7 @@
-"""Traffic on the DAG: number of items per edge and node, counted at fit time for each point of the curve.
+"""Traffic on the DAG: number of items per edge and node, for each point of the curve.
 
-Items are the validation rows, so counts add up to the curve's errors. They are stored in the build's summary, without
-edges and nodes that are 0, because a plan's arrays must not reveal the rows.
+Traffic is counted at fit time. Items are the validation rows, so counts add up to the curve's errors. A plan's arrays
+must not reveal the rows, so counts are stored in the build's summary. Zero counts are omitted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from models.policy_curves import (
 )
 from solvers.policy.graph import Graph
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.rollout import Walks
+from solvers.policy.rollout import SimulatedPaths
 
 MAX_ROWS = 2**53
 """Largest integer that floats count exactly."""
@@ -42,10 +42,13 @@ class PassedCounts:
     wrong: Int64s
 
     @classmethod
-    def from_walks(cls, graph: Graph, walks: Walks, observed: Floats) -> "PassedCounts":
-        """Count walks; observed: (S, n), losses of answers.
+    def from_walks(cls, graph: Graph, walks: SimulatedPaths, observed: Floats) -> "PassedCounts":
+        """Count the rows of walks by edge and node.
 
-        >>> walks = Walks(np.array([1, 0]), np.array([[0, 1], [0, -1]]))
+        observed: (S, n), losses of answers.
+
+
+        >>> walks = SimulatedPaths(np.array([1, 0]), np.array([[0, 1], [0, -1]]))
         >>> passed = PassedCounts.from_walks(Graph.all_subsets(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
         >>> passed.edges.tolist(), passed.wrong.tolist()
         ([1], [1, 0])
@@ -65,7 +68,7 @@ def _edge_keys(graph: Graph) -> Int64s:
 
 
 def pack_counts(graph: Graph, points: Sequence[PassedCounts]) -> TrafficCounts:
-    """Return the counts at the points of the curve, without zeros."""
+    """Return the nonzero counts at the points of the curve."""
     edges, wrong = (np.array(each) for each in ([p.edges for p in points], [p.wrong for p in points]))
     used, ends = np.flatnonzero(edges.any(axis=0)), np.flatnonzero(wrong.any(axis=0))
     sources, targets = np.divmod(_edge_keys(graph)[used], len(graph))
@@ -112,9 +115,9 @@ def compute_traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: Policy
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrafficFlow:
-    """Number of items on each counted edge, and numbers of arriving, stopping, and wrongly answered items at each node.
+    """Number of items on each counted edge, and of arriving, stopping, and wrong items at each node.
 
-    Arrays are (..., U) for edges and (..., S) for nodes, for each point of the curve or for a mixture.
+    Arrays have shape (..., U) for edges and (..., S) for nodes. They hold each point of the curve, or one mixture.
     """
 
     edges: Floats
@@ -135,7 +138,7 @@ class TrafficFlow:
         return cls(edges, items, items - leaving, wrong)
 
     def mix(self, shares: Floats) -> "TrafficFlow":
-        """Mix the points by their shares."""
+        """Return the weighted mean of the points by their shares."""
         return TrafficFlow(*(shares @ each for each in (self.edges, self.items, self.stopped, self.wrong)))
 
 
@@ -179,7 +182,10 @@ def _read_counts(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
 
 
 def _find_contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
-    """Return what is inconsistent in the counts: shape, unknown edges, or more items leaving than arriving."""
+    """Return an inconsistency of the counts, if any.
+
+    Inconsistent are wrong shapes, unknown edges, and nodes that more items leave than reach.
+    """
     points, nodes, edges = len(plan.tradeoffs), len(plan.members), len(counts.sources)
     shapes = [(counts.items, edges), (counts.wrong, len(counts.ends))]
     if len(counts.targets) != edges or any(

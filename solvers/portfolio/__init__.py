@@ -1,4 +1,4 @@
-"""LLM and classifier routing within a budget: for a batch of queries, or for one query at a time.
+"""LLM and classifier routing within a budget, for a batch of queries or for single queries.
 
 Source: Ding, Xu, Lakshmanan, *OCCAM* (ICLR 2025), cited as "the paper". ``kind`` fits a plan to a trace with
 embeddings.
@@ -12,12 +12,12 @@ module                  purpose
 ``learned``             the same probability by regressions (not in the paper)
 ``tuning``              samples, sigma, and λ, chosen on validation rows (Section 4.2)
 ``knapsack``            assignment of a batch within a budget (Equation 4), and max-min (Section 6)
-``constrained``         assignment within several limits; ``limits``: limits of a request
+``constrained``         assignment within several limits; ``assignment_limits``: limits of a request
 ``shadow_prices``       dual prices over budgets, for one query at a time; ``pacing``: streams of queries
 ``cost_regression``     expected costs by embedding; ``query_costs``: costs by size
 ``baselines``           baselines (Section 5.1; Appendix A.6); ``curve``: all methods on holdout rows
 ``routing_outcome``     accuracy and cost of a routing
-``contents``, ``plan``  the stored arrays with their invariants, and the decisions; ``held_out_curve``: estimates
+``contents``, ``plan``  the stored arrays with their invariants, and the decisions; ``holdout_curve``: estimates
                         from holdout rows
 ======================  ==================================================================================
 """

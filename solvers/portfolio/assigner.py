@@ -22,12 +22,12 @@ class PortfolioAssigner(BatchAssigner[PortfolioPlan]):
     """Solve the assignment problem of a portfolio for a whole batch."""
 
     def options(self, limits: RunLimits, single: RouteQuery) -> AssignmentOptions:
-        """Return the batch's options: budget per item, and accuracy of the batch."""
+        """Return the batch's options: budget per item, and accuracy."""
         return make_query(AssignmentOptions, budget=single.budget, min_accuracy=limits.min_accuracy)
 
-    def refuse_infeasible(self, plan: PortfolioPlan, count: int, options: AssignmentOptions) -> None:
+    def check_feasibility(self, plan: PortfolioPlan, count: int, options: AssignmentOptions) -> None:
         """Raise Infeasible if no assignment of ``count`` items fits the budget."""
-        plan.refuse_infeasible(count, options)
+        plan.check_feasibility(count, options)
 
     def estimate(self, plan: PortfolioPlan, vectors: Floats) -> tuple[Floats, Floats | None]:
         """Return estimated accuracies (n, m) and expected costs (n, m) of embeddings (n, d)."""
@@ -43,8 +43,8 @@ class PortfolioAssigner(BatchAssigner[PortfolioPlan]):
     ) -> Assignment | ConstrainedAssignment:
         """Assign items to available classifiers.
 
-        If the available classifiers cannot keep the limits, the fewest possible items are assigned to unavailable
-        classifiers, whose estimates count as 0.
+        If the available classifiers cannot keep the limits, as few items as possible are assigned to unavailable
+        classifiers. Estimates of unavailable classifiers count as 0.
 
         Raises: as ``PortfolioPlan.assign``.
         """

@@ -3,7 +3,7 @@
 ==============  ============================================================================================
 baseline        how it chooses
 ==============  ============================================================================================
-single_best     the affordable classifier that is the most accurate on build rows, for all queries (the paper:
+single_best     for all queries, the affordable classifier that is the most accurate on build rows (the paper:
                 the most expensive one; this can only be stronger)
 random          the assignment problem with uniformly random estimates
 oracle          the assignment problem with the true outcomes
@@ -39,10 +39,12 @@ def make_assignment_router(values: Floats, costs: Floats, gap: float = 1e-6) -> 
     return lambda budget: assign(values, costs, max(budget, least), gap=gap).choice
 
 
-def route_to_single_best(accuracies: Floats, costs: Floats, count: int) -> BudgetRouter:
-    """Return a router to one classifier for all queries: the most accurate one whose total cost is within the budget.
+def make_single_best_router(accuracies: Floats, costs: Floats, count: int) -> BudgetRouter:
+    """Return a router that sends all queries to one classifier.
 
-    >>> route_to_single_best(np.array([0.7, 0.9]), np.array([1.0, 2.0]), 3)(5.9).tolist()
+    It is the most accurate classifier whose total cost is within the budget.
+
+    >>> make_single_best_router(np.array([0.7, 0.9]), np.array([1.0, 2.0]), 3)(5.9).tolist()
     [0, 0, 0]
     """
 
@@ -54,16 +56,16 @@ def route_to_single_best(accuracies: Floats, costs: Floats, count: int) -> Budge
 
 
 def draw_uniform_values(rng: np.random.Generator, count: int, classifiers: int) -> Floats:
-    """Draw the estimates of ``random``: (count, classifiers)."""
+    """Draw the estimates of the baseline ``random``: (count, classifiers)."""
     return rng.random((count, classifiers))
 
 
 def predict_by_forests(
     items: Singles, success: Floats, vectors: Singles, seed: int, report: Callable[[str], None] = lambda message: None
 ) -> Floats:
-    """Fit a regression forest for each classifier to items (r, d), and predict for vectors (n, d): (n, m).
+    """Fit a regression forest for each classifier, and predict for vectors (n, d): (n, m).
 
-    ``report`` receives the progress.
+    Forests are fitted to items (r, d). ``report`` receives the progress.
     """
     import joblib
     from sklearn.ensemble import RandomForestRegressor
@@ -85,7 +87,7 @@ def find_dominated(names: Sequence[str], accuracies: Floats, costs: Floats) -> d
     """Return for each dominated classifier the name of a classifier that dominates it.
 
     Classifier a dominates b if a costs at most as much, is at least as accurate, and is better in cost or accuracy. If
-    several dominate b, the cheapest is returned, then the most accurate.
+    several classifiers dominate b, the cheapest is returned; ties go to the most accurate.
 
     >>> find_dominated(["a", "b", "c"], np.array([0.8, 0.7, 0.9]), np.array([1.0, 2.0, 3.0]))
     {'b': 'a'}

@@ -12,7 +12,7 @@ from solvers.portfolio.plan import PortfolioPlan
 def list_candidates(
     plan: PortfolioPlan, query: RouteQuery, decision: RouteDecision, unavailable: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Return the classifiers of a portfolio, sorted by estimate minus cost times shadow price, highest first."""
+    """Return the classifiers by estimate minus cost times shadow price, highest first."""
     estimates, own = plan.estimate_one(query.query), plan.query_costs(query)
     costs = plan.costs if own is None else own
     savings = plan.penalize_estimates(estimates) - decision.price * costs

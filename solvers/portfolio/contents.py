@@ -7,7 +7,7 @@ import numpy as np
 from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int32s, Int64s, Probabilities, SingleProbabilities, Singles
 from models.trace_spec import MAX_RESOURCES
-from solvers.base import refuse_out_of_range
+from solvers.base import check_array_ranges
 from solvers.portfolio.knapsack.problem import MAX_NUMBER
 from solvers.portfolio.learned import contents as learned
 from solvers.portfolio.learned.contents import LearnedEstimatorArrays, check_invariants
@@ -123,7 +123,7 @@ class PortfolioContents(LearnedEstimatorArrays):
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays violate an invariant."""
-        refuse_out_of_range(self)
+        check_array_ranges(self)
         for group in (
             _dimensions,
             _numbers,

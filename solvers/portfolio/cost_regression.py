@@ -1,9 +1,9 @@
-"""Cost prediction: ridge regression of a query's measured costs on its embedding, with isotonic calibration.
+"""Cost prediction: ridge regression of measured costs on embeddings, with isotonic calibration.
 
-Prompts that go to an expensive model are often long ones, so a batch that is planned with mean costs overruns its
-budget. The penalty is chosen by generalized cross-validation (Golub, Heath, and Wahba, 1979). The regression is used
-for classifiers whose cost it predicts better than the mean on cross-validation folds. Isotonic regression on these
-predictions then turns them into mean costs.
+Prompts that are routed to an expensive model are often long. So a batch that is planned with mean costs exceeds its
+budget. The ridge penalty is chosen by generalized cross-validation (Golub, Heath, and Wahba, 1979). The regression is
+used for a classifier if it predicts costs better than the mean on cross-validation folds. Isotonic regression then
+calibrates the predictions to mean costs.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class CostRegression:
         """Fit to embeddings (n, d) and costs (n, m).
 
         Args:
-            predicted: (n, m), cross-validated predictions of these rows by linear regressions.
+            predicted: (n, m), cross-validated predictions of the costs of these rows by linear regressions.
         """
         return cls(*fit_ridge(vectors, costs), *_fit_calibration(predicted, costs))
 
@@ -60,7 +60,10 @@ class CostRegression:
         return np.asarray(np.clip(costs, self.levels[0], self.levels[-1]))
 
     def select(self, used: Bools, means: Floats) -> "CostRegression":
-        """Return the regression with the mean cost, ``means[k]``, as prediction where ``used[k]`` is false."""
+        """Return the regression restricted to some classifiers.
+
+        Where ``used[k]`` is false, the prediction is the mean cost, ``means[k]``.
+        """
         return CostRegression(
             np.where(used, self.weights, 0.0),
             np.where(used, self.intercepts, means),
@@ -70,9 +73,9 @@ class CostRegression:
 
 
 def _fit_calibration(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
-    """Return knots (k, m) and mean costs there, by isotonic regression of costs (n, m) on predictions (n, m).
+    """Return knots (k, m) and mean costs there, by isotonic regression of costs on predictions, (n, m) each.
 
-    Costs are skewed, so a line is too low for the largest and negative for the smallest of them.
+    Costs are skewed, so a linear fit is too low for large costs and negative for small ones.
     """
     from sklearn.isotonic import IsotonicRegression  # lazy import: only builds need it
 
@@ -88,7 +91,9 @@ def _fit_calibration(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
 
 
 def fit_ridge(vectors: Singles, costs: Floats) -> tuple[Floats, Floats]:
-    """Fit costs (n, m), NaN if unknown, to embeddings (n, d); return weights (d, m) and intercepts (m,).
+    """Fit costs (n, m), NaN if unknown, to embeddings (n, d); return weights and intercepts.
+
+    Weights have shape (d, m), intercepts (m,).
 
     Complexity: O(n d² + d³) for d up to 768 dimensions.
     """
@@ -104,7 +109,10 @@ def fit_ridge(vectors: Singles, costs: Floats) -> tuple[Floats, Floats]:
 
 
 def _solve_ridge(inputs: Floats, targets: Floats) -> Floats:
-    """Regress centered targets (n, m) on centered inputs (n, d): weights (d, m), a penalty for each column."""
+    """Regress centered targets (n, m) on centered inputs (n, d); return weights (d, m).
+
+    Each column has its own penalty.
+    """
     n, d = inputs.shape
     variances, axes = np.linalg.eigh(inputs.T @ inputs)
     kept = np.arange(max(d - MAX_DIMENSIONS, 0), d)
@@ -127,8 +135,8 @@ class ExpectedCosts:
     """Cross-fitted cost regression.
 
     Attributes:
-        regression: the regression to use; None: it does not predict better than the mean.
-        row_costs: (n, m), cross-fitted and calibrated predictions of the rows.
+        regression: the regression to use; None if it does not predict better than the mean.
+        row_costs: (n, m), cross-fitted and calibrated predicted costs of the rows.
     """
 
     regression: CostRegression | None
@@ -164,6 +172,9 @@ class ExpectedCosts:
 
 
 def _is_certain(gains: Floats, items: Int64s) -> bool:
-    """Return whether the mean of gains, (n,), NaN if unknown, is above 0 by ``CERTAINTY`` standard errors."""
+    """Return whether a mean of gains, (n,), exceeds 0 by ``CERTAINTY`` standard errors.
+
+    Unknown gains are NaN.
+    """
     own = ~np.isnan(gains)
     return bool(gains[own].mean() > CERTAINTY * standard_error_of_mean(gains[own], items[own]))

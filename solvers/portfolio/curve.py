@@ -1,4 +1,4 @@
-"""Accuracy over budget on holdout rows, for the portfolio and its baselines (OCCAM, Section 5.2).
+"""Accuracy over budget on holdout rows, for the portfolio and baselines (OCCAM, Section 5.2).
 
 ==============  ============================================================================
 method          how it chooses
@@ -19,7 +19,12 @@ from typing import Any
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.portfolio.baselines import BudgetRouter, draw_uniform_values, make_assignment_router, route_to_single_best
+from solvers.portfolio.baselines import (
+    BudgetRouter,
+    draw_uniform_values,
+    make_assignment_router,
+    make_single_best_router,
+)
 from solvers.portfolio.routing_outcome import LabeledItems, RoutingOutcome
 from solvers.statistics import standard_error_of_mean
 
@@ -34,7 +39,7 @@ class CurveMethod:
     Attributes:
         name: its name.
         choose: the router.
-        values: (n, m), its estimates; None: it has none.
+        values: (n, m), its estimates; None if it has none.
         uses_embeddings: whether it pays for embeddings.
     """
 
@@ -53,7 +58,8 @@ class MeasuredCurve:
         budgets: (p,), per query.
         estimates, accuracies, costs: (q, p).
         cost_offsets: (q, p), measured minus planned cost.
-        cost_errors: (q, p), standard errors of the costs; of ``batch``, whose planned costs are known, of the offsets.
+        cost_errors: (q, p), standard errors of the costs. For ``batch``, planned costs are known, so they are standard
+            errors of the offsets.
         usage: (q, p, m), items of each classifier.
         too_high: (q, p, m), optimism of the estimates of chosen classifiers.
         estimate_errors: (q, p), standard errors of the optimism over all classifiers.
@@ -82,7 +88,7 @@ def list_methods(
     estimates: Floats,
     values: Floats,
     route: BudgetRouter,
-    known: LabeledItems,
+    labeled: LabeledItems,
     plain: LabeledItems,
     accuracies: Floats,
     forests: Floats,
@@ -94,39 +100,39 @@ def list_methods(
         estimates: (n, m), of holdout rows.
         values: (n, m), estimates minus λ times sigma.
         route: the router of single items.
-        known: outcomes and costs if embeddings have a cost, and the feature classifier's answers are free.
-        plain: the same without embeddings; the feature classifier's answers have their cost.
+        labeled: outcomes and costs for methods that pay for embeddings; the feature classifier's answers are then free.
+        plain: outcomes and costs without embeddings; the feature classifier's answers have their cost.
         accuracies: (m,), on build rows.
         forests: (n, m), predictions of the forests.
     """
     n, m = estimates.shape
     chance = draw_uniform_values(rng, n, m)
     return (
-        CurveMethod("batch", make_assignment_router(values, known.plan_costs), estimates, True),
+        CurveMethod("batch", make_assignment_router(values, labeled.plan_costs), estimates, True),
         CurveMethod("route", route, estimates, True),
         CurveMethod(
-            "single_best", route_to_single_best(accuracies, plain.means, n), np.tile(accuracies, (n, 1)), False
+            "single_best", make_single_best_router(accuracies, plain.means, n), np.tile(accuracies, (n, 1)), False
         ),
         CurveMethod("random", make_assignment_router(chance, plain.means), None, False),
-        CurveMethod("frugal_mct", make_assignment_router(forests, known.plan_costs), forests, True),
+        CurveMethod("frugal_mct", make_assignment_router(forests, labeled.plan_costs), forests, True),
         CurveMethod("oracle", make_assignment_router(plain.right, plain.means), plain.right, False),
     )
 
 
-def list_budgets(known: LabeledItems, plain: LabeledItems, points: int) -> Floats:
-    """Return budgets per query, from the portfolio's least cost to the most expensive classifier's.
+def list_budgets(labeled: LabeledItems, plain: LabeledItems, points: int) -> Floats:
+    """Return budgets per query, from the portfolio's least cost to the most expensive classifier's cost.
 
-    They are denser at low budgets: accuracy and optimism change fastest there, and both are interpolated.
+    Accuracy and optimism are interpolated and change fastest at low budgets. So there are more low budgets.
     """
-    low = known.mean_embedding_cost + float(known.means.min())
+    low = labeled.mean_embedding_cost + float(labeled.means.min())
     high = max(float(plain.means.max()), low)
     return np.unique(low + (high - low) * np.linspace(0, 1, points) ** 2)
 
 
 def measure_optimism(choice: Int64s, off: Floats, classifiers: int) -> Floats:
-    """Return the optimism of each classifier's estimates, over the items for which it is chosen: (m,).
+    """Return the optimism of each classifier's estimates over the items that it is chosen for: (m,).
 
-    Classifiers with few items are shrunk to the mean; the mean weighted by usage is preserved.
+    The values of classifiers with few items are shrunk to the mean. The usage-weighted mean is preserved.
 
     Args:
         choice: (n,).
@@ -143,19 +149,22 @@ def measure_optimism(choice: Int64s, off: Floats, classifiers: int) -> Floats:
 def measure_curve(
     methods: tuple[CurveMethod, ...],
     budgets: Floats,
-    known: LabeledItems,
+    labeled: LabeledItems,
     plain: LabeledItems,
     report: Callable[[str], None] = lambda message: None,
 ) -> MeasuredCurve:
-    """Route the holdout rows with every method at every budget; ``report`` receives the progress."""
-    n, m = known.right.shape
+    """Route the holdout rows with every method at every budget.
+
+    ``report`` receives the progress.
+    """
+    n, m = labeled.right.shape
     shape = len(methods), len(budgets)
     estimates, accuracies = np.full(shape, np.nan), np.empty(shape)
     costs, offsets, errors, estimate_errors = np.empty(shape), np.empty(shape), np.empty(shape), np.zeros(shape)
     usage, off = np.empty((*shape, m), dtype=np.int64), np.zeros((*shape, m))
     for row, method in enumerate(methods):
         report(f"routing holdout rows by {method.name}")
-        truth, embedding = (known, known.mean_embedding_cost) if method.uses_embeddings else (plain, 0.0)
+        truth, embedding = (labeled, labeled.mean_embedding_cost) if method.uses_embeddings else (plain, 0.0)
         for at, budget in enumerate(budgets.tolist()):
             choice = method.choose((budget - embedding) * n)
             outcome = RoutingOutcome.from_choice(choice, truth, embeds=method.uses_embeddings)

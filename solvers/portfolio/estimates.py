@@ -1,4 +1,4 @@
-"""Expected accuracy and cost of a decision, which feedback is compared with."""
+"""Expected accuracy and cost of a decision, with which feedback is compared."""
 
 from typing import Any
 
@@ -10,8 +10,9 @@ from solvers.portfolio.plan import PortfolioPlan
 def estimate_outcome(plan: PortfolioPlan, query: Any, decision: RouteDecision | AssignmentFigures) -> Expectations:
     """Return the expected accuracy and cost of the chosen classifier, or their means over a batch.
 
-    The accuracy is corrected for the optimism of choosing the best estimate, measured on holdout rows at the budget.
-    Without sizes or given costs, the cost of a batch has the standard error of holdout rows at its budget.
+    The accuracy is corrected for the optimism of choosing the best estimate. This optimism is measured on holdout rows
+    at the budget. Without sizes or declared costs, the cost of a batch has the standard error of holdout rows at its
+    budget.
     """
     if not isinstance(decision, AssignmentFigures):
         return Expectations.from_figures(accuracy=decision.estimated_accuracy, cost=decision.cost)

@@ -8,7 +8,7 @@ import numpy as np
 from models.feedback import Expectations
 from models.portfolio import RouteLimits, RouteQuery
 from parsimony.runs.steps import REJECT
-from solvers.evaluation import CompleteItems, Evaluated, label_from_cell, shared_fields
+from solvers.evaluation import CompleteItems, EvaluationOutcomes, copy_shared_fields, label_from_cell
 from solvers.kind import OperatingPoint
 from solvers.portfolio.plan import PortfolioPlan
 
@@ -17,15 +17,15 @@ METHODS |= {"frugal_mct": "FrugalMCT", "oracle": "an oracle"}
 """Display names of the other measured methods."""
 
 
-def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> Evaluated:
-    """Route every item on its own, by its embedding.
+def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> EvaluationOutcomes:
+    """Route each item separately, by its embedding.
 
-    The cost of an item is its given cost, else the planned cost of the decision.
+    The cost of an item is its declared cost, else the planned cost of the decision.
     """
     if items.embeddings is None:
         raise items.make_fault(0, "embedding", message="is required for routing")
     estimates = plan.estimate(items.embeddings)
-    shared_limits = shared_fields(limits, RouteLimits)
+    shared_limits = copy_shared_fields(limits, RouteLimits)
     labels, costs, chosen, confidences = list[str | None](), list[float](), list[str](), list[float]()
     for at, (item, values) in enumerate(zip(items.ids, items.values, strict=True)):
         vector, size = tuple(items.embeddings[at].tolist()), items.sizes[at]
@@ -42,7 +42,7 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
         costs.append(decision.cost if cost is None else plan.embedding_cost + cost)
         chosen.append(decision.classifier)
         confidences.append(decision.estimated_accuracy)
-    return Evaluated(
+    return EvaluationOutcomes(
         labels=tuple(labels),
         costs=np.array(costs),
         paths=tuple((name,) for name in chosen),
@@ -68,7 +68,10 @@ def list_operating_points(plan: PortfolioPlan) -> Sequence[OperatingPoint]:
 
 
 def list_baseline_curves(plan: PortfolioPlan) -> Mapping[str, Sequence[tuple[float, float]]]:
-    """Return (accuracy, cost) of the other methods on the same rows, over budgets."""
+    """Return (accuracy, cost) points of other methods on the same rows.
+
+    The points range over budgets.
+    """
     return {
         METHODS.get(method, method): list(
             zip(plan.curve_accuracies[row].tolist(), plan.curve_costs[row].tolist(), strict=True)

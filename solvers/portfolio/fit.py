@@ -1,10 +1,10 @@
 """Fit a portfolio to a trace with embeddings: samples, sigma, λ, shadow prices, and evaluation on holdout rows.
 
-Rows are split at random: one half build rows, from which samples are drawn; one quarter validation rows; one quarter
-holdout rows.
+Rows are split at random: one half for the build, one quarter for validation, one quarter for holdout. Samples are drawn
+from the build rows.
 
-1. Samples are compared on validation rows, and chosen (``samples``, ``tuning``).
-2. sigma and λ are estimated on validation rows, too; then the shadow prices over budgets (``shadow_prices``).
+1. Samples are chosen by comparing them on validation rows (``samples``, ``tuning``).
+2. sigma and λ are also estimated on validation rows. Then shadow prices over budgets are computed (``shadow_prices``).
 3. The curve measures every method at every budget on holdout rows (``curve``).
 """
 
@@ -16,9 +16,9 @@ import numpy as np
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Floats, Int64s, Singles
 from models.portfolio import PortfolioOptions, Samples
-from solvers.base import BuildContext, Fitted, refuse_few_items
+from solvers.base import BuildContext, FitResult, require_min_items
 from solvers.chat_rules import check_tool_rule
-from solvers.item_splits import effective_rows, fold_rows
+from solvers.item_splits import assign_group_folds, effective_rows
 from solvers.portfolio.baselines import predict_by_forests
 from solvers.portfolio.contents import MAX_NUMBERS
 from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts
@@ -44,12 +44,12 @@ FOLDS = 5
 
 def fit(
     dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: BuildContext
-) -> Fitted[PortfolioPlan]:
+) -> FitResult[PortfolioPlan]:
     """Fit a portfolio to a trace with embeddings; learned estimators use ``learned.fit``.
 
-    A classifier's planned cost is its mean on build rows. The summary has unit, rows of each part, classifiers with
-    accuracy, cost, and sigma, dominated classifiers, the samples that were tried with distances and errors (OCCAM,
-    Appendices A.2, A.3), all values of λ, and holdout results.
+    A classifier's planned cost is its mean cost on build rows. The summary has the unit, the rows of each part, and the
+    classifiers with accuracy, cost, and sigma. It also has dominated classifiers, tried samples with distances and
+    errors (OCCAM, Appendices A.2, A.3), all values of λ, and holdout results.
 
     Raises:
         InvalidRequest: no embeddings, fewer than 40 rows, too few items for the samples, or an unknown feature
@@ -64,7 +64,7 @@ def fit(
     scaling = EmbeddingScaling.from_vectors(table.vectors[table.build])
     items = scaling.apply(table.vectors[table.build])
     known = table.take_rows(table.build, embeds=True)
-    folds = fold_rows(known.items, FOLDS, rng)
+    folds = assign_group_folds(known.items, FOLDS, rng)
     regression = ExpectedCosts.cross_fit(known.vectors, known.costs, known.means, folds, known.items).regression
 
     def expected(rows: Int64s) -> Floats | None:
@@ -100,16 +100,18 @@ def fit(
     )
     run.progress(STEPS, STEPS, "done")
     summary = summarize(plan, tuned, table.dominated, (table.accuracies, table.means), _count_rows(table))
-    return Fitted(plan, summary, savings)
+    return FitResult(plan, summary, savings)
 
 
 def check_options(facts: DatasetFacts, options: PortfolioOptions) -> None:
-    """Raise InvalidRequest for traces that are too small or lack embeddings, and for options that do not fit the
-    trace."""
+    """Raise InvalidRequest for unsuitable traces or options.
+
+    A trace must have enough rows and embeddings, and options must fit the trace.
+    """
     if facts.embedding_dimensions == 0:
         fault = "must have embeddings: upload an .npy array with one row for each row of the table"
         raise InvalidRequest.from_faults(Fault(("dataset",), fault))
-    refuse_few_items(facts, MIN_ROWS, "a portfolio")
+    require_min_items(facts, MIN_ROWS, "a portfolio")
     check_tool_rule(facts, options)
     names = facts.classifiers
     if options.feature_classifier is not None and options.feature_classifier not in names:
@@ -126,7 +128,7 @@ def check_options(facts: DatasetFacts, options: PortfolioOptions) -> None:
 
 
 def _check_memory(options: PortfolioOptions, dimensions: int) -> None:
-    """Reject samples that do not fit in memory."""
+    """Raise InvalidRequest for samples that do not fit in memory."""
     given = options.samples
     most = options.max_items if isinstance(given, str) else given.count * given.size
     if most * dimensions > MAX_NUMBERS:
@@ -150,7 +152,10 @@ def _measure_curve(
     points: int,
     report: Callable[[str], None],
 ) -> MeasuredCurve:
-    """Measure the curve of the portfolio and its baselines on holdout rows. rows: as in ``list_methods``."""
+    """Measure the curve of the portfolio and its baselines on holdout rows.
+
+    rows: as in ``list_methods``.
+    """
     known, plain = rows
     values = estimates - tuned.penalties
     vectors, seed = estimator.scaling.apply(known.vectors), int(rng.integers(2**32))

@@ -20,18 +20,18 @@ from models.portfolio import (
 from models.run import RunItem, RunLimits
 from parsimony.runs.portfolio import run_portfolio
 from parsimony.runs.steps import REJECT
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
-from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
+from solvers.base import IN_PROCESS, BuildContext, FitResult, ModelRunner, read_row_count
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes, classifier_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.portfolio.assigner import PortfolioAssigner
 from solvers.portfolio.candidates import list_candidates
 from solvers.portfolio.estimates import estimate_outcome
 from solvers.portfolio.evaluate import evaluate, list_baseline_curves, list_operating_points
-from solvers.portfolio.fallback import make_fallback
+from solvers.portfolio.fallback import make_fallback_router
 from solvers.portfolio.fit import check_options, fit
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.settings import replay_settings
-from solvers.running import run_here
+from solvers.portfolio.setting_replays import replay_settings
+from solvers.running import run_with_local_decisions
 from solvers.savings import SettingReplay
 
 NO_EMBEDDING = (0.0,)
@@ -58,12 +58,15 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
     assigner = PortfolioAssigner()
 
     def check(self, facts: DatasetFacts, options: PortfolioOptions) -> None:
-        """Reject traces without embeddings or with too few rows, and invalid options."""
+        """Raise InvalidRequest for unsuitable traces or invalid options.
+
+        A trace must have embeddings and enough rows.
+        """
         check_options(facts, options)
 
     def fit(
         self, dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: BuildContext
-    ) -> Fitted[PortfolioPlan]:
+    ) -> FitResult[PortfolioPlan]:
         """Fit a portfolio to a trace with embeddings."""
         return fit(dataset, options, rng, run)
 
@@ -71,14 +74,14 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Return the outcomes of routing holdout rows at several budgets."""
         return replay_settings(plan, dataset)
 
-    def called_names(self, plan: PortfolioPlan) -> tuple[str, ...]:
+    def list_called_names(self, plan: PortfolioPlan) -> tuple[str, ...]:
         """Return the names of the classifiers."""
         return tuple(name for name in plan.classifiers if name != REJECT)
 
-    def keepable_limits(
+    def raise_limits_to_feasible(
         self, plan: PortfolioPlan, limits: dict[str, Any], unavailable: Collection[str]
     ) -> dict[str, Any]:
-        """Return the limits with the budget raised to the cost of the cheapest available classifier."""
+        """Return the limits with the budget raised, if needed, to the cheapest available classifier."""
         return {**limits, "budget": max(limits["budget"], plan.min_cost_excluding(unavailable))}
 
     def highest_cost(self, plan: PortfolioPlan, query: RouteLimits) -> float:
@@ -95,12 +98,12 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Return the expected accuracy and cost of the chosen classifier, or their means over a batch."""
         return estimate_outcome(plan, query, decision)
 
-    def judged_on(self, summary: Mapping[str, Any]) -> int:
+    def count_evidence_rows(self, summary: Mapping[str, Any]) -> int:
         """Return the number of holdout rows."""
         return read_row_count(summary, "held_out")
 
     def is_mean(self, decision: RouteDecision | AssignmentFigures) -> bool:
-        """Return whether the decision is about a batch, so that its estimates are means."""
+        """Return whether the decision is for a batch, so that its estimates are means."""
         return isinstance(decision, AssignmentFigures)
 
     def embedding_dimensions(self, plan: PortfolioPlan) -> int:
@@ -111,22 +114,22 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Return the cost of embedding an item."""
         return plan.embedding_cost
 
-    def decides_quickly(self, plan: PortfolioPlan, query: RouteQuery) -> bool:
+    def is_fast_decision(self, plan: PortfolioPlan, query: RouteQuery) -> bool:
         """Return whether a decision takes well under a millisecond."""
         return plan.is_fast
 
     def item_columns(self, plan: PortfolioPlan) -> Columns:
         """Return the columns of label, confidence, cost, and correctness of each classifier."""
-        return classifier_columns(self.called_names(plan))
+        return classifier_columns(self.list_called_names(plan))
 
     def evaluate(
         self, plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
-    ) -> Evaluated:
-        """Evaluate routing of items by their embeddings."""
+    ) -> EvaluationOutcomes:
+        """Evaluate the routing of items by their embeddings."""
         return evaluate(plan, limits, items)
 
     def curve(self, plan: PortfolioPlan, query: Any) -> Sequence[OperatingPoint]:
-        """Return the operating points of routing single queries over budgets."""
+        """Return the operating points of routing single queries, over budgets."""
         return list_operating_points(plan)
 
     def baselines(self, plan: PortfolioPlan) -> Mapping[str, Sequence[tuple[float, float]]]:
@@ -145,21 +148,27 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         )
 
     def with_call_costs(self, plan: PortfolioPlan, query: RouteQuery, costs: Mapping[str, float]) -> RouteQuery:
-        """Return the query with these costs; a classifier without a given cost has its mean cost."""
+        """Return the query with call costs; a classifier without one has its mean cost."""
         if query.size is not None:
             return query
         means = zip(plan.classifiers, plan.costs.tolist(), strict=True)
         return query.model_copy(update={"costs": tuple(costs.get(name, mean) for name, mean in means)})
 
-    def refuse_infeasible(self, plan: PortfolioPlan, query: RouteQuery) -> None:
-        """Raise Infeasible if no classifier fits the budget, InvalidRequest for invalid costs and names."""
+    def check_feasibility(self, plan: PortfolioPlan, query: RouteQuery) -> None:
+        """Raise Infeasible if no classifier fits the budget.
+
+        Raises InvalidRequest for invalid costs and names.
+        """
         plan.resolve_query_budget(query)
         if query.costs is not None or query.size is not None:
             plan.query_costs(query)
         plan.allowed_mask(query)
 
     def start_run(self, plan: PortfolioPlan, query: RouteQuery, context: RunContext) -> StartedRun:
-        """Route an item, or use its assigned classifier; if the call fails, use the best other classifier."""
+        """Route an item, or use its assigned classifier.
+
+        If the call fails, the best other classifier is used.
+        """
         estimated, budget, costs = (
             plan.estimate_one(query.query),
             plan.resolve_query_budget(query),
@@ -178,10 +187,12 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
             allowed = np.array([name == context.assigned for name in plan.classifiers])
             first = plan.route(estimated, budget, costs=own, allowed=allowed)
             max_cost = first.cost
-        other = make_fallback(plan, estimated, budget, max_cost=max_cost, costs=own, barred=context.irreplaceable)
+        other = make_fallback_router(
+            plan, estimated, budget, max_cost=max_cost, costs=own, forbidden=context.irreplaceable
+        )
         steps = run_portfolio(dict(first), remaining_seconds=context.remaining_seconds, unavailable=context.unavailable)
         planned = dict(zip(plan.classifiers, own.tolist(), strict=True))
-        return StartedRun(first, run_here(steps, other), planned)
+        return StartedRun(first, run_with_local_decisions(steps, other), planned)
 
     def mean_costs(self, plan: PortfolioPlan) -> Mapping[str, float]:
         """Return the mean cost of each classifier."""
@@ -191,7 +202,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
     def explain(
         self, plan: PortfolioPlan, query: RouteQuery, decision: RouteDecision, unavailable: Collection[str]
     ) -> dict[str, Any]:
-        """Return the classifiers with their estimates, costs, and the reasons they were not chosen."""
+        """Return the classifiers with estimates and costs, and the reasons why they were not chosen."""
         return {"candidates": list_candidates(plan, query, decision, unavailable)}
 
 

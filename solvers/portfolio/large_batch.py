@@ -1,7 +1,7 @@
-"""Assignments of batches larger than memory: one shadow price for all queries, found by bisection.
+"""Assignments of batches larger than memory, by one shadow price for all queries.
 
-The Lagrangian relaxation of OCCAM's programme (Equation 4) at a price λ assigns each query on its own, so a pass over
-the batch needs one part of it in memory. The dual bound proves the gap.
+The price λ is found by bisection. At a given λ, the Lagrangian relaxation of OCCAM's program (Equation 4) assigns each
+query separately. So a pass over the batch needs only one part of it in memory. The dual bound proves the gap.
 """
 
 import math
@@ -15,7 +15,7 @@ from models.arrays import Floats, Int64s, Singles
 from models.errors import Infeasible
 from solvers.portfolio.shadow_prices import ROUNDING
 
-PART = 500_000
+ROWS_PER_PART = 500_000
 """Queries of one part."""
 MAX_PASSES = 60
 """Bisections, after which prices differ by rounding only."""
@@ -27,7 +27,7 @@ class LargeBatch:
 
     Attributes:
         estimates: (n, m) float32.
-        costs: (n, m) or, if all queries cost the same, (1, m), above or equal to 0.
+        costs: (n, m), at least 0; (1, m) if all queries cost the same.
         added: (m,), added to the estimates of each classifier.
     """
 
@@ -36,9 +36,9 @@ class LargeBatch:
     added: Floats
 
     def iterate_parts(self) -> Iterator[tuple[slice, Singles, Floats]]:
-        """Yield the rows, estimates, and costs of one part after the other."""
-        for first in range(0, len(self.estimates), PART):
-            rows = slice(first, first + PART)
+        """Yield the rows, estimates, and costs of each part in turn."""
+        for first in range(0, len(self.estimates), ROWS_PER_PART):
+            rows = slice(first, first + ROWS_PER_PART)
             yield rows, self.estimates[rows], self.costs if len(self.costs) == 1 else self.costs[rows]
 
     def measure_least_cost(self) -> float:
@@ -55,7 +55,7 @@ class LargeSolution:
     Attributes:
         choice: (n,) uint8.
         value: sum of the chosen values.
-        cost: their cost, at most the budget.
+        cost: cost of the assignment, at most the budget.
         price: shadow price: value per unit of cost.
         gap: bound of the optimum minus ``value``, as a share of the bound.
     """
@@ -68,11 +68,11 @@ class LargeSolution:
 
 
 def assign_large(batch: LargeBatch, budget: float, report: Callable[[int], None] = lambda done: None) -> LargeSolution:
-    """Assign queries so that the sum of values is the highest within a budget.
+    """Assign queries so that the sum of values is maximal within a budget.
 
-    The price is bisected until the assignment just below the budget and the one just above it differ in few queries.
-    Of these, those with the highest value per cost are upgraded as far as the budget allows. The gap is at most the
-    largest value of one query.
+    The price is bisected until the assignment just below the budget and the one just above it differ in few queries. Of
+    these queries, those with the highest value per cost are upgraded, as far as the budget allows. The gap is at most
+    the largest value of one query.
 
     Complexity: O(n m) time for each of at most 2 · 60 passes; memory: one part, and one byte per query.
 
@@ -114,7 +114,7 @@ def _find_feasible_price(batch: LargeBatch, budget: float, choice: NDArray[np.ui
 def _fill_budget(
     batch: LargeBatch, budget: float, prices: tuple[float, float], bound: float, upgraded: NDArray[np.uint8]
 ) -> LargeSolution:
-    """Upgrade queries from the assignment at the high price toward that at the low price."""
+    """Upgrade queries from the high-price assignment toward the low-price one."""
     low, high = prices
     choice = np.empty_like(upgraded)
     value, cost, dual = _choose(batch, high, choice)
@@ -137,13 +137,16 @@ def _fill_budget(
 
 
 def _pick(batch: LargeBatch, rows: Int64s, choice: NDArray[np.uint8]) -> tuple[Floats, Floats]:
-    """Return the values and costs of some queries with given classifiers, each (len(rows),)."""
+    """Return the values and costs of some queries with given classifiers, (len(rows),) each."""
     costs = batch.costs[0][choice] if len(batch.costs) == 1 else batch.costs[rows, choice]
     return batch.estimates[rows, choice] + batch.added[choice], np.asarray(costs, dtype=np.float64)
 
 
 def _choose(batch: LargeBatch, price: float, choice: NDArray[np.uint8]) -> tuple[float, float, float]:
-    """Fill in the classifier of each query at a price; return sums of values, costs, and values minus priced costs."""
+    """Write the classifier of each query at a price into the choice.
+
+    Return the sums of values, of costs, and of values minus priced costs.
+    """
     from solvers.portfolio import large_batch_kernel  # lazy import: servers do not load numba for it
 
     sums = [

@@ -8,8 +8,11 @@ from solvers.jit import compile_kernel
 
 
 @compile_kernel()
-def add_exactly(total: float, lost: float, term: float) -> tuple[float, float]:
-    """Add a term to a sum; return the sum, and what rounding lost of it so far (Kahan's summation)."""
+def add_compensated(total: float, lost: float, term: float) -> tuple[float, float]:
+    """Add a term to a sum with Kahan's summation.
+
+    Return the sum and the accumulated rounding error.
+    """
     corrected = term - lost
     following = total + corrected
     return following, (following - total) - corrected
@@ -19,7 +22,9 @@ def add_exactly(total: float, lost: float, term: float) -> tuple[float, float]:
 def choose_at_price(
     estimates: Singles, added: Floats, costs: Floats, price: float, choice: NDArray[np.uint8]
 ) -> tuple[float, float, float]:
-    """Choose for each query the classifier of the highest value minus priced cost; of equal ones, the cheapest.
+    """Choose for each query the classifier with the highest value minus priced cost.
+
+    Ties go to the cheapest.
 
     Args:
         estimates: (n, m); values are estimates plus ``added``.
@@ -42,7 +47,7 @@ def choose_at_price(
             if gain > best_gain or (gain == best_gain and costs[row, j] < costs[row, best]):
                 best, best_gain = j, gain
         choice[i] = best
-        value, lost_value = add_exactly(value, lost_value, estimates[i, best] + added[best])
-        cost, lost_cost = add_exactly(cost, lost_cost, costs[row, best])
-        dual, lost_dual = add_exactly(dual, lost_dual, best_gain)
+        value, lost_value = add_compensated(value, lost_value, estimates[i, best] + added[best])
+        cost, lost_cost = add_compensated(cost, lost_cost, costs[row, best])
+        dual, lost_dual = add_compensated(dual, lost_dual, best_gain)
     return value, cost, dual

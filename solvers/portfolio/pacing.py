@@ -1,15 +1,15 @@
 """Budget pacing of a stream of single queries (an addition to OCCAM, which routes batches).
 
-A query is routed by the shadow price at a budget: the remaining budget per remaining query, times exp(credit). The
-credit is the state of an integral controller: it rises by ``GAIN`` times the relative saving of a query, and falls by
-its relative excess. So streams that are cheaper or more expensive than the rows of the build converge to the budget
-after about 1 / ``GAIN`` queries. The cost of a query is limited so that the cheapest answers to all later queries still
-fit. So the total is never exceeded.
+A query is routed by the shadow price at a budget. This budget is the remaining budget per remaining query, times
+exp(credit). The credit is the state of an integral controller. It rises by ``GAIN`` times the relative saving of a
+query, and falls by ``GAIN`` times its relative excess. Streams may be cheaper or more expensive than the rows of the
+build. They converge to the budget after about 1 / ``GAIN`` queries. The cost of a query is limited so that the cheapest
+answers to all later queries still fit. So the total is never exceeded.
 
 A stream may have several accounts: one for the stream, one for its tenant, and one for each further resource. The
 smaller budget of stream and tenant sets the shadow price of cost. The build does not know the shadow prices of
-resources: they start at 0, rise by 1 / √queries for a query that uses twice its share, and fall for a query that uses
-less (online mirror descent).
+resources, so they are learned by online mirror descent. They start at 0. They rise by 1 / √queries after a query that
+uses twice its share, and fall after a query that uses less than its share.
 
 Source: Balseiro, Lu, Mirrokni, *Operations Research* 71, 2023.
 """
@@ -47,7 +47,7 @@ class BudgetStream:
         total: the budget of all queries.
         queries: the number of queries.
         cheapest: the least cost of a query.
-        gain: how fast the credit changes.
+        gain: step size of the credit per query.
         max_credit: upper bound of the credit.
     """
 
@@ -59,11 +59,11 @@ class BudgetStream:
 
     @classmethod
     def from_resource(cls, total: float, queries: int, least: float) -> "BudgetStream":
-        """Return the stream of a resource, whose shadow price the build does not know."""
+        """Return the stream of a resource; its shadow price is not known from the build."""
         return cls(total, queries, least, 1 / sqrt(queries), 0.0)
 
     def check_feasible(self, unit: str) -> None:
-        """Raise Infeasible if the cheapest answers exceed the total."""
+        """Raise Infeasible if even the cheapest answers exceed the total budget."""
         least = self.queries * self.cheapest
         if least > self.total * (1 + ROUNDING):
             raise Infeasible(f"total must be at least {least:g} {unit} for {self.queries} queries, got {self.total:g}")
@@ -89,7 +89,9 @@ class BudgetStream:
         return -spending.credit / share if share > 0 else 0.0
 
     def max_cost(self, spending: StreamSpending) -> float:
-        """Return the maximum cost of the next query, so that the cheapest answers to later ones still fit.
+        """Return the maximum cost of the next query.
+
+        The cheapest answers to all later queries then still fit.
 
         >>> round(BudgetStream(10.0, 5, 1.0).max_cost(StreamSpending(6.0, 2)), 6)
         2.0
@@ -98,7 +100,7 @@ class BudgetStream:
         return self.total - spending.spent - after + ROUNDING * self.total
 
     def credit_change(self, spending: StreamSpending, cost: float) -> float:
-        """Return the change of the credit if the next query costs this much.
+        """Return the change of the credit if the next query has this cost.
 
         >>> BudgetStream(10.0, 5, 1.0).credit_change(StreamSpending(), 1.0)
         0.0025
@@ -107,7 +109,7 @@ class BudgetStream:
         return 0.0 if share <= 0 else max(self.gain * (share - cost) / share, -1.0)
 
     def record_cost(self, spending: StreamSpending, cost: float) -> StreamSpending:
-        """Return the state after a query."""
+        """Return the state after a query with this cost."""
         lean = min(max(spending.credit + self.credit_change(spending, cost), -MAX_CREDIT), self.max_credit)
         return StreamSpending(spending.spent + cost, spending.queries + 1, lean)
 
@@ -119,7 +121,7 @@ class StreamAccount:
     Attributes:
         name: empty for the account of the stream itself.
         stream: the budget.
-        uses: (m,), use of the next query with each classifier.
+        uses: (m,), use by the next query with each classifier.
         is_cost: whether uses are costs.
     """
 
@@ -131,7 +133,10 @@ class StreamAccount:
 
 @dataclass(frozen=True, slots=True)
 class RateWindow:
-    """Rate limit: at most ``max_calls`` calls of the classifier with index ``classifier`` in ``span_s`` seconds."""
+    """Rate limit: at most ``max_calls`` calls of a classifier in ``span_s`` seconds.
+
+    ``classifier`` is the index of the classifier.
+    """
 
     name: str
     classifier: int
@@ -154,7 +159,7 @@ class StreamLimits:
     allowed: Bools | None = None
 
     def available_mask(self, states: tuple[StreamSpending, ...], remaining_calls: tuple[int, ...]) -> Bools:
-        """Return the classifiers that the next query may use, (m,).
+        """Return which classifiers the next query may use, (m,).
 
         Args:
             states: the state of each account.
@@ -168,12 +173,15 @@ class StreamLimits:
         return able
 
     def current_budget(self, states: tuple[StreamSpending, ...]) -> float:
-        """Return the budget for the next query: the smallest ``BudgetStream.current_budget`` of the cost accounts."""
+        """Return the budget for the next query: the smallest one of all cost accounts."""
         paired = zip(self.accounts, states, strict=True)
         return min(account.stream.current_budget(state) for account, state in paired if account.is_cost)
 
     def price_resources(self, states: tuple[StreamSpending, ...]) -> Floats:
-        """Return the resource use of the next query times shadow prices, by classifier, in units of accuracy: (m,)."""
+        """Return the next query's resource use times shadow prices, by classifier: (m,).
+
+        The unit is accuracy.
+        """
         prices = np.zeros(len(self.accounts[0].uses))
         for account, state in zip(self.accounts, states, strict=True):
             if not account.is_cost:

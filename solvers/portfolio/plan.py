@@ -23,15 +23,9 @@ from models.portfolio import (
     RouteQuery,
 )
 from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
-from solvers.base import prepare_plan, refuse_unknown_names
+from solvers.base import check_excluded_names, prepare_plan
 from solvers.budget_mixture import tie_break_from_id
-from solvers.portfolio.baselines import BudgetRouter
-from solvers.portfolio.cost_regression import CostRegression
-from solvers.portfolio.held_out_curve import HeldOutCurve
-from solvers.portfolio.knapsack import assign, assign_min
-from solvers.portfolio.learned.contents import load_estimator
-from solvers.portfolio.learned.estimator import LearnedEstimator
-from solvers.portfolio.limits import (
+from solvers.portfolio.assignment_limits import (
     AssignmentBatch,
     ConstrainedSolution,
     assign_within_limits,
@@ -41,6 +35,12 @@ from solvers.portfolio.limits import (
     make_matrix,
     remove_floors,
 )
+from solvers.portfolio.baselines import BudgetRouter
+from solvers.portfolio.cost_regression import CostRegression
+from solvers.portfolio.holdout_curve import HoldoutCurve
+from solvers.portfolio.knapsack import assign, assign_max_min
+from solvers.portfolio.learned.contents import load_estimator
+from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.query_costs import QuerySize, evaluate_costs
 from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, draw_tie_breaks
 from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstimator
@@ -54,8 +54,8 @@ MAX_FAST_NUMBERS = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class PortfolioPlan(HeldOutCurve):
-    """Estimator of each classifier's accuracy on a query, with shadow prices of cost."""
+class PortfolioPlan(HoldoutCurve):
+    """Estimator of each classifier's accuracy on a query, and shadow prices of cost."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -91,12 +91,15 @@ class PortfolioPlan(HeldOutCurve):
         return self._learned.estimate(EmbeddingScaling.without_scaling(self.dimensions).apply(queries, where))
 
     def penalize_estimates(self, estimates: Floats, regularization: float | None = None) -> Floats:
-        """Return estimates, (n, m), minus λ times sigma; λ of the build unless another is given."""
+        """Return estimates, (n, m), minus λ times sigma.
+
+        λ is that of the build unless another value is given.
+        """
         lam = self.regularization if regularization is None else regularization
         return estimates - lam * self.sigmas
 
     def make_router(self, estimates: Floats, queries: ArrayLike) -> BudgetRouter:
-        """Return a function that routes n queries, each on its own, given their total budget.
+        """Return a function that routes each of n queries separately within a total budget.
 
         Args:
             estimates: (n, m).
@@ -125,15 +128,15 @@ class PortfolioPlan(HeldOutCurve):
         return self.route(estimates, budget, tie_break=tie_break, costs=costs, allowed=allowed)
 
     def allowed_mask(self, query: RouteQuery) -> Bools | None:
-        """Return the mask of classifiers that are not excluded, (m,); None: all.
+        """Return the mask of classifiers that are not excluded, (m,); None for all.
 
         Raises:
             InvalidRequest: an excluded classifier is unknown.
-            Infeasible: all classifiers are excluded, or all others exceed the budget.
+            Infeasible: all classifiers are excluded, or all allowed ones exceed the budget.
         """
         if not query.excluded:
             return None
-        refuse_unknown_names(query.excluded, self.classifiers)
+        check_excluded_names(query.excluded, self.classifiers)
         able = ~np.isin(self.classifiers, query.excluded)
         if not able.any():
             raise Infeasible("all classifiers are excluded")
@@ -145,17 +148,18 @@ class PortfolioPlan(HeldOutCurve):
         return able
 
     def min_cost_excluding(self, left_out: Collection[str]) -> float:
-        """Return the least cost of a query, including its embedding, without excluded classifiers.
+        """Return the least cost of a query without excluded classifiers, including its embedding.
 
-        It is 0 if all are excluded.
+        It is 0 if all classifiers are excluded.
         """
         costs = self.costs[~np.isin(self.classifiers, list(left_out))]
         return self.embedding_cost + float(costs.min()) if len(costs) else 0.0
 
     def query_costs(self, query: RouteQuery) -> Floats | None:
-        """Return a query's cost with each classifier, (m,), without the embedding's cost; None: the mean costs.
+        """Return a query's cost with each classifier, (m,); None for the mean costs.
 
-        Costs are the given ones, else those of the query's size, else those predicted from its embedding.
+        The cost of the embedding is not included. Costs are the declared ones, else those of the query's size, else
+        those predicted from its embedding.
 
         Raises:
             InvalidRequest: costs or size have the wrong length.
@@ -170,7 +174,7 @@ class PortfolioPlan(HeldOutCurve):
     def predict_costs(self, queries: ArrayLike) -> Floats | None:
         """Return predicted costs, (n, m), of queries (n, d), without embeddings.
 
-        None if embeddings do not predict costs better than the means.
+        Return None if embeddings do not predict costs better than the means do.
         """
         if not self.cost_weights.size:
             return None
@@ -181,14 +185,14 @@ class PortfolioPlan(HeldOutCurve):
         return self._zero_feature_classifier(regression.predict(np.asarray(queries, dtype=np.float64)))
 
     def query_uses(self, query: RouteQuery) -> dict[str, Floats]:
-        """Return a query's use of each resource of the trace with each classifier, (m,)."""
+        """Return the use of each resource by a query with each classifier, (m,)."""
         uses = self._batch_uses(None if query.size is None else [query.size])
         return {name: np.atleast_2d(each)[0] for name, each in uses.items()}
 
     def compute_costs(self, sizes: Sequence[QuerySize], where: str = "sizes") -> Floats:
-        """Return the costs of n queries of given sizes with each classifier: (n, m). Raises InvalidRequest.
+        """Return the costs of n queries of given sizes with each classifier: (n, m).
 
-        The cost of the embedding is not included.
+        The cost of the embedding is not included. Raises InvalidRequest.
         """
         return self._zero_feature_classifier(evaluate_costs(self.cost_powers, self.cost_coefficients, sizes, where))
 
@@ -199,7 +203,7 @@ class PortfolioPlan(HeldOutCurve):
         return costs
 
     def shadow_price_at(self, budget: float) -> float:
-        """Return the shadow price at a budget per query: accuracy per unit of cost."""
+        """Return the shadow price at a budget per query, in accuracy per unit of cost."""
         return self._prices.price_at(budget - self.embedding_cost)
 
     def estimate_one(self, query: Sequence[float]) -> Floats:
@@ -235,12 +239,12 @@ class PortfolioPlan(HeldOutCurve):
         Args:
             estimates: (m,).
             budget: mean budget per query; estimates are corrected for the optimism at this budget.
-            current_budget: budget from budget pacing, whose shadow price applies; None: ``budget``.
+            current_budget: budget from budget pacing; its shadow price applies. None for ``budget``.
             max_cost: maximum cost of the query.
-            tie_break: in [0, 1). Among classifiers of equal value, the most expensive one is chosen if the number is
-                below the budget's share of such queries, else the cheapest.
-            costs: (m,), costs of the query; None: the means.
-            allowed: (m,), available classifiers; None: all.
+            tie_break: in [0, 1). Of classifiers with equal value, the most expensive is chosen if this number is below
+                the share at the budget (``ShadowPrices.shares``), else the cheapest.
+            costs: (m,), costs of the query; None for the means.
+            allowed: (m,), available classifiers; None for all.
             resource_costs: (m,), use of other resources times their shadow prices, in units of accuracy.
         """
         own = self.costs if costs is None else costs
@@ -265,7 +269,7 @@ class PortfolioPlan(HeldOutCurve):
 
         Raises:
             InvalidRequest: neither budget nor min_accuracy is given.
-            Infeasible: the budget is less than the cheapest classifier's cost, or than ``min_accuracy`` needs.
+            Infeasible: the budget is less than the cheapest classifier's cost, or less than ``min_accuracy`` needs.
         """
         if query.budget is None and query.min_accuracy is None:
             fault = "is required, or min_accuracy: this artifact has no default"
@@ -278,7 +282,7 @@ class PortfolioPlan(HeldOutCurve):
         return given
 
     def _max_mean_cost(self, query: RouteQuery) -> float:
-        """Return the budget of a query; infinite if only an accuracy is given."""
+        """Return the budget of a query; infinite if there is only a minimum accuracy."""
         return np.inf if query.budget is None else resolve_budget(query.budget, self.highest_cost)
 
     def assign(
@@ -291,23 +295,23 @@ class PortfolioPlan(HeldOutCurve):
     ) -> Assignment | ConstrainedAssignment:
         """Assign a batch within its limits so that the sum of estimates is maximal.
 
-        Costs are the given ones, else those of the sizes, else the predicted ones, else the means. At a time limit, the
-        best assignment so far is returned with its proved gap.
+        Costs are the declared ones, else those of the sizes, else the predicted ones, else the means. When time runs
+        out, the best assignment so far is returned with its proved gap.
 
         Args:
             estimates: (n, m).
             options: budget, or several limits.
             time_limit_s: seconds, in addition to the options' own limit.
-            allowed: (m,), available classifiers; None: all.
-            expected_costs: (n, m), predicted costs; None: the means.
+            allowed: (m,), available classifiers; None for all.
+            expected_costs: (n, m), predicted costs; None for the means.
         Raises:
-            Infeasible: the budget is less than the cheapest assignment, whose cost is in the message.
+            Infeasible: the budget is less than the cost of the cheapest assignment; the message has this cost.
         """
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
         values, limit = self._batch_values(estimates, options), min(limits, default=None)
         given = self._batch_costs(options)
         is_expected = given is None and expected_costs is not None
-        costs = expected_costs if given is None and expected_costs is not None else self._costs_or_means(given)
+        costs = self._costs_or_means(expected_costs if given is None else given)
         if isinstance(options, LimitedOptions):
             check_classifier_names(self.classifiers, options)
             if options.is_constrained:
@@ -317,7 +321,7 @@ class PortfolioPlan(HeldOutCurve):
                 return self._make_constrained_assignment(within, estimates, options)
         n, able = len(estimates), np.arange(len(self.classifiers)) if allowed is None else np.flatnonzero(allowed)
         least, total = self._cost_bounds(n, costs[..., able], options)
-        solve = assign if options.objective == "mean" else assign_min
+        solve = assign if options.objective == "mean" else assign_max_min
         is_shifted = is_expected and bool(np.isfinite(total))
         # Selection makes costs exceed predictions by about a percent.
         overrun = n * self.estimate_cost_overrun("batch", total / n)[0] if is_shifted else 0.0
@@ -331,15 +335,18 @@ class PortfolioPlan(HeldOutCurve):
         return Assignment(**figures, budget=total, prices=(price,) if options.objective == "mean" else ())
 
     def _batch_values(self, estimates: Floats, options: AssignmentOptions) -> Floats:
-        """Return the objective of a batch: estimates minus λ times sigma; plain estimates for max-min (OCCAM, Section
-        6)."""
+        """Return the objective of a batch: estimates minus λ times sigma.
+
+        For max-min, it is the plain estimates (OCCAM, Section 6).
+        """
         return estimates if options.objective == "min" else self.penalize_estimates(estimates, options.regularization)
 
-    def refuse_infeasible(self, n: int, options: AssignmentOptions, time_limit_s: float | None = None) -> None:
-        """Raise the errors that ``assign`` would raise for n queries with any estimates, before any call is paid.
+    def check_feasibility(self, n: int, options: AssignmentOptions, time_limit_s: float | None = None) -> None:
+        """Raise the errors of ``assign`` for n queries before any call is paid for.
 
-        Not checked: accuracy floors within several limits, and conflicts that are not found within the time limit.
-        Predicted costs are replaced by the smallest prediction of each classifier.
+        The errors hold for any estimates. Accuracy floors within several limits, and conflicts that are not found
+        within the time limit, are not checked. Predicted costs are replaced by the smallest prediction of each
+        classifier.
         """
         given = self._batch_costs(options)
         costs = self._min_costs() if given is None else given
@@ -352,10 +359,17 @@ class PortfolioPlan(HeldOutCurve):
         with suppress(SolverTimeout):
             assign_within_limits(batch, remove_floors(options), time_limit_s)
 
+    def find_least_cost(self, options: AssignmentOptions, n: int, expected_costs: Floats | None) -> float:
+        """Return the total cost of n queries, each with its cheapest classifier, including embeddings."""
+        given = self._batch_costs(options)
+        return self._sum_least_costs(n, self._costs_or_means(expected_costs if given is None else given))
+
+    def _sum_least_costs(self, n: int, costs: Floats) -> float:
+        return n * self.embedding_cost + float(np.broadcast_to(costs, (n, costs.shape[-1])).min(axis=1).sum())
+
     def _cost_bounds(self, n: int, costs: Floats, options: AssignmentOptions) -> tuple[float, float]:
         """Return the least possible and the maximum allowed cost of n queries; raises Infeasible."""
-        each = np.broadcast_to(costs, (n, costs.shape[-1]))
-        least = n * self.embedding_cost + float(each.min(axis=1).sum())
+        least = self._sum_least_costs(n, costs)
         total = self.check_total_budget(options, n, least) if options.has_budget else np.inf
         if options.min_accuracy is not None:
             total = n * self._find_min_budget("batch", options.min_accuracy, total / n)
@@ -371,18 +385,21 @@ class PortfolioPlan(HeldOutCurve):
             resources=self._batch_uses(options.sizes),
             means=self.costs + self.embedding_cost,
             optimism=self._make_optimism(options.regularization),
-            guess_cost=self._guess_mean_cost,
+            estimate_mean_cost=self._guess_mean_cost,
         )
 
     def _min_costs(self) -> Floats:
-        """Return the smallest predicted cost of each classifier, without embedding: (m,)."""
+        """Return the smallest predicted cost per classifier, without embedding: (m,)."""
         return self._zero_feature_classifier(self.cost_levels[:1].copy())[0] if self.cost_weights.size else self.costs
 
     def _costs_or_means(self, costs: Floats | None) -> Floats:
         return self.costs if costs is None else costs
 
     def _batch_costs(self, options: AssignmentOptions) -> Floats | None:
-        """Return costs as given or by sizes, (n, m), without embeddings; None: neither."""
+        """Return declared costs, or costs by size, (n, m), without embeddings.
+
+        Return None if there are neither.
+        """
         if isinstance(options, LimitedOptions) and options.costs is not None:
             return self._zero_feature_classifier(make_matrix(options.costs, self.classifiers, "costs"))
         sizes = options.sizes if isinstance(options, AssignmentRequest | LimitedOptions) else None
@@ -391,7 +408,7 @@ class PortfolioPlan(HeldOutCurve):
         return self.compute_costs(sizes)
 
     def _batch_uses(self, sizes: Sequence[QuerySize] | None) -> dict[str, Floats]:
-        """Return the use of each resource of the trace: (n, m), or (m,) for the means."""
+        """Return the use of each of the trace's resources: (n, m), or (m,) for the means."""
         if sizes is None or not len(self.resource_powers):
             return dict(zip(self.resources, self.resource_means, strict=True))
         uses = evaluate_costs(self.resource_powers, self.resource_coefficients, sizes, "sizes")
@@ -407,7 +424,10 @@ class PortfolioPlan(HeldOutCurve):
         return ConstrainedAssignment(**figures, budget=total, prices=within.prices)
 
     def check_total_budget(self, options: BatchBudget, n: int, least: float) -> float:
-        """Return the total budget of n queries; raises Infeasible if it is less than the least possible cost."""
+        """Return the total budget of n queries.
+
+        Raises Infeasible if it is less than the least possible cost.
+        """
         total = compute_total_budget(options, n, self.highest_cost)
         if total < least * (1 - ROUNDING):
             message = f"budget must be at least {least:g} {self.unit} for {n} queries, got {total:g}"
@@ -440,7 +460,7 @@ class PortfolioPlan(HeldOutCurve):
         }
 
     def correct_accuracy(self, raw: float, counts: Int64s, budget: float) -> float:
-        """Return the accuracy of a batch without the optimism of its estimates.
+        """Return the estimated accuracy of a batch minus the optimism of its estimates.
 
         Args:
             raw: mean of the chosen estimates.

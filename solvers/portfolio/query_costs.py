@@ -7,7 +7,7 @@ import numpy as np
 
 from models import Fault, InvalidRequest, Trace
 from models.arrays import Floats, Int64s
-from models.trace_spec import CostColumn, TraceCost, function_of
+from models.trace_spec import CostColumn, TraceCost, get_cost_function
 from solvers.portfolio.cost_regression import CostRegression
 
 QuerySize = float | Sequence[float]
@@ -16,14 +16,14 @@ QuerySize = float | Sequence[float]
 def list_cost_functions(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple[Int64s, Floats]:
     """Return the terms, (t, k), and each classifier's coefficients, (m, t), of costs by size.
 
-    Measured costs count as their means, (m,). Both arrays are (0, 0) if no cost depends on size.
+    Measured costs are represented by their means, (m,). Both arrays are (0, 0) if no cost depends on size.
     """
     by_name = {classifier.name: classifier for classifier in dataset.spec.classifiers}
     return _collect_terms([by_name[name].cost for name in names], means, len(dataset.spec.size_columns))
 
 
 def make_cost_fields(regression: CostRegression | None) -> dict[str, Any]:
-    """Return the plan's fields of predicted costs, which apply to queries without a size."""
+    """Return the plan's fields of predicted costs, which are used for queries without a size."""
     if regression is None:
         return {}
     return {f"cost_{name}": getattr(regression, name) for name in ("weights", "intercepts", "knots", "levels")}
@@ -48,11 +48,11 @@ def make_resource_fields(dataset: Trace, names: tuple[str, ...]) -> dict[str, An
 
 
 def _collect_terms(costs: Sequence[TraceCost], means: Floats, dimensions: int) -> tuple[Int64s, Floats]:
-    """Return the terms, (t, k), and coefficients, (c, t), of costs; ``means``, (c,), are those of measured costs.
+    """Return the terms, (t, k), and coefficients, (c, t), of costs.
 
-    Both are (0, 0) where none depends on size.
+    ``means``, (c,), are the means of measured costs. Both arrays are (0, 0) if no cost depends on size.
     """
-    functions = [function_of(cost) for cost in costs]
+    functions = [get_cost_function(cost) for cost in costs]
     if not any(function.dimensions for function in functions):
         return np.empty((0, 0), dtype=np.int64), np.empty((0, 0))
     rows: dict[tuple[int, ...], int] = {(0,) * dimensions: 0}

@@ -20,8 +20,9 @@ class LabeledItems:
         means: (m,), planned costs.
         mean_embedding_cost: planned cost of an embedding.
         items: (n,), equal for rows of one item.
-        planned: (n, m), planned costs of each item, by its size or embedding; None: the means.
-        observed: (n, m), in a partial trace: ``right`` of calls, NaN without a call; None: all classifiers were called.
+        planned: (n, m), planned costs of each item, by its size or embedding; None for the means.
+        observed: (n, m), in a partial trace ``right`` of calls, NaN without a call; None if all classifiers were
+            called.
         observed_costs: (n, m), like ``observed``, for ``costs``.
     """
 
@@ -38,12 +39,12 @@ class LabeledItems:
 
     @property
     def targets(self) -> Floats:
-        """Targets of the regressions of success, (n, m); NaN if a classifier was not called."""
+        """Targets of the success regressions, (n, m); NaN if a classifier was not called."""
         return self.right if self.observed is None else self.observed
 
     @property
     def cost_targets(self) -> Floats:
-        """Targets of the regressions of costs, (n, m); NaN if a classifier was not called."""
+        """Targets of the cost regressions, (n, m); NaN if a classifier was not called."""
         return self.costs if self.observed_costs is None else self.observed_costs
 
     @property
@@ -60,8 +61,8 @@ class RoutingOutcome:
     """Outcome of a routing.
 
     Attributes:
-        accuracy: share of items answered correctly, clipped to [0, 1], because means of doubly robust values can be
-            outside.
+        accuracy: share of items answered correctly. It is clipped to [0, 1], because means of doubly robust values can
+            be outside.
         cost: mean cost of an item.
         cost_offset: mean of measured minus planned cost.
         cost_error: standard error of ``cost``.
@@ -77,17 +78,23 @@ class RoutingOutcome:
     usage: Int64s
 
     @classmethod
-    def from_choice(cls, choice: Int64s, known: LabeledItems, *, embeds: bool) -> "RoutingOutcome":
-        """Return the outcome of a choice, (n,) classifiers. embeds: whether the routing needed the embeddings."""
+    def from_choice(cls, choice: Int64s, labeled: LabeledItems, *, embeds: bool) -> "RoutingOutcome":
+        """Return the outcome of choosing classifiers, (n,).
+
+        embeds: whether the routing needs the embeddings.
+        """
         rows = np.arange(len(choice))
-        costs, planned = known.costs[rows, choice], np.broadcast_to(known.plan_costs, known.costs.shape)[rows, choice]
+        costs, planned = (
+            labeled.costs[rows, choice],
+            np.broadcast_to(labeled.plan_costs, labeled.costs.shape)[rows, choice],
+        )
         if embeds:
-            costs, planned = costs + known.embedding_costs, planned + known.mean_embedding_cost
+            costs, planned = costs + labeled.embedding_costs, planned + labeled.mean_embedding_cost
         return cls(
-            min(max(float(known.right[rows, choice].mean()), 0.0), 1.0),
+            min(max(float(labeled.right[rows, choice].mean()), 0.0), 1.0),
             float(costs.mean()),
             float((costs - planned).mean()),
-            float(standard_error_of_mean(costs, known.items)),
-            float(standard_error_of_mean(costs - planned, known.items)),
-            np.bincount(choice, minlength=known.right.shape[1]),
+            float(standard_error_of_mean(costs, labeled.items)),
+            float(standard_error_of_mean(costs - planned, labeled.items)),
+            np.bincount(choice, minlength=labeled.right.shape[1]),
         )

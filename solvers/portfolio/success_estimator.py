@@ -1,9 +1,8 @@
-"""Nearest-neighbor estimator of the probability that each classifier is correct (OCCAM, Section 4.1, Algorithm 1 lines
-1-6).
+"""Nearest-neighbor estimator of the probability that each classifier is correct.
 
-The estimate for a query is the mean, over K samples, of the success on the nearest item of each sample. Embeddings are
-scaled so that each coordinate spans [0, 1] over the items; constant coordinates are only shifted. Coordinates of
-queries may lie outside of [0, 1].
+The estimate for a query is the mean success on the nearest item of each of K samples (OCCAM, Section 4.1, Algorithm 1
+lines 1-6). Embeddings are scaled so that each coordinate spans [0, 1] over the items; constant coordinates are only
+shifted. Coordinates of queries may lie outside of [0, 1].
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,10 @@ from solvers.portfolio.neighbors import NeighborSearch, average_rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingScaling:
-    """Linear scaling of embeddings. low, span: (d,) float64, span above 0."""
+    """Linear scaling of embeddings.
+
+    low, span: (d,) float64, span above 0.
+    """
 
     low: Floats
     span: Floats
@@ -84,14 +86,14 @@ class NeighborEstimator:
     def from_items(
         cls, scaling: EmbeddingScaling, items: Singles, success: Singles, samples: Int32s
     ) -> "NeighborEstimator":
-        """Prepare the search. items: (r, d), scaled."""
+        """Prepare the search over items, (r, d), which are scaled."""
         return cls(scaling, items, success, samples, NeighborSearch(items, samples))
 
     def estimate(self, queries: ArrayLike, where: str = "queries") -> Floats:
         """Return the probability that each classifier is correct, (n, m), for queries (n, d).
 
-        Complexity: O(n (u d + K (s + m))) time in the worst case for u items in at least one sample, much less where
-            few coordinates separate items (``neighbors``); O(n (d + m)) memory in addition to the items.
+        Complexity: O(n (u d + K (s + m))) time in the worst case for u items in at least one sample, much less if few
+        coordinates separate items (``neighbors``); O(n (d + m)) memory in addition to the items.
         """
         return self.neighbors.average_nearest(self.success, self.scaling.apply(queries, where))
 
@@ -100,5 +102,5 @@ class NeighborEstimator:
         return self.neighbors.find_nearest(self.scaling.apply(queries, where))
 
     def average_success(self, indices: Int32s) -> Floats:
-        """Return the mean success, (n, m), on items given by (n, K) indices."""
+        """Return the mean success, (n, m), over items given by indices (n, K)."""
         return average_rows(self.success, indices)

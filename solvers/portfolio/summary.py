@@ -22,7 +22,7 @@ def summarize(
     """Return the summary of a build as plain JSON.
 
     Args:
-        dominated: for each dominated classifier the name of one that dominates it.
+        dominated: by dominated classifier, the name of a classifier that dominates it.
         measured: (m,) accuracies and (m,) costs on build rows.
         rows: number of rows of each part.
     """
@@ -84,7 +84,7 @@ def _summarize_common(
 
 
 def _summarize_budget(plan: PortfolioPlan, reduction: float) -> dict[str, Any]:
-    """Return each method's accuracy at the largest budget with this cost reduction, as in Table 2."""
+    """Return each method's accuracy at the largest budget with this cost reduction (OCCAM, Table 2)."""
     budget = (1 - reduction) * plan.highest_cost
     place = max(int(np.searchsorted(plan.curve_budgets, budget * (1 + 1e-9), side="right")) - 1, 0)
     accuracies = plan.curve_accuracies[:, place].tolist()

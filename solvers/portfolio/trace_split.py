@@ -1,4 +1,4 @@
-"""Train, validation, and holdout split of a trace, with the classifiers in use and costs of embeddings."""
+"""Build, validation, and holdout split of a trace, with classifiers and embedding costs."""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,7 @@ class TraceSplit:
 
     Attributes:
         names: the m classifiers in use.
-        dominated: for each dominated classifier the name of one that dominates it.
+        dominated: by dominated classifier, the name of a classifier that dominates it.
         vectors: (n, d), embeddings.
         items: (n,), equal for rows of one item.
         build, validation, held_out: indices of rows.
@@ -27,7 +27,7 @@ class TraceSplit:
         right: (n, m), 1 where a classifier is correct.
         costs: (n, m).
         accuracies, means: (m,), mean accuracy and cost on build rows.
-        feature: index of the feature classifier; None: there is none.
+        feature: index of the feature classifier; None if there is none.
         embedding_costs: (n,), cost of the feature classifier.
         observed, observed_costs: (n, m), as in ``LabeledItems``.
     """
@@ -58,7 +58,7 @@ class TraceSplit:
         """Return some rows.
 
         Args:
-            embeds: whether embeddings have a cost, and the feature classifier's answers are free.
+            embeds: whether embeddings are paid for, so that the feature classifier's answers are free.
         """
         costs, means = self.costs[rows], self.means.copy()
         embedding = self.embedding_costs[rows] if embeds else np.zeros(len(rows))
@@ -74,7 +74,10 @@ class TraceSplit:
 
 
 def find_embedder(dataset: Trace, options: PortfolioOptions) -> int | None:
-    """Return the index of the classifier that computes the embeddings in the trace; None: embeddings are free."""
+    """Return the index of the classifier that computes the embeddings in the trace.
+
+    Return None if embeddings are free.
+    """
     names = [classifier.name for classifier in dataset.spec.classifiers]
     return None if options.feature_classifier is None else names.index(options.feature_classifier)
 
@@ -82,10 +85,10 @@ def find_embedder(dataset: Trace, options: PortfolioOptions) -> int | None:
 def take_planned_rows(
     dataset: Trace, table: TraceSplit, rows: Int64s, expected: Floats | None, *, embeds: bool
 ) -> LabeledItems:
-    """Return some rows, as ``TraceSplit.take_rows``, with a planned cost for each row and classifier.
+    """Return some rows like ``TraceSplit.take_rows``, with planned costs per row and classifier.
 
-    If costs depend on size, they are computed from the rows' sizes. Otherwise they are ``expected``, (n, m), as
-    predicted from embeddings; None: the means.
+    If costs depend on size, planned costs are computed from the rows' sizes. Otherwise they are ``expected``, (n, m),
+    the predictions from embeddings. If ``expected`` is None, they are the means.
     """
     known = table.take_rows(rows, embeds=embeds)
     powers, coefficients = list_cost_functions(dataset, table.names, table.means)
@@ -96,10 +99,10 @@ def take_planned_rows(
 
 
 def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> TraceSplit:
-    """Split the rows into build, validation, and holdout rows, and select the classifiers that are used."""
+    """Split the rows into build, validation, and holdout rows, and select the classifiers to use."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     build, validation, held_out = split_rows(dataset.item_codes, [dataset.rows // 2, dataset.rows * 3 // 4], rng)
-    success, right = dataset.likelihoods_of(options.temperature), dataset.quality
+    success, right = dataset.estimate_likelihoods(options.temperature), dataset.quality
     accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
     losers = find_dominated(names, accuracies, means)
     used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]

@@ -1,7 +1,8 @@
-"""Hyperparameter tuning on validation rows: sigma and λ (OCCAM, Section 4.2), and samples (Appendices A.2, A.3, A.7).
+"""Tuning of sigma, λ, and samples on validation rows (OCCAM, Section 4.2).
 
-sigma is the standard deviation of the estimator's error on validation items, so it does not include a constant bias. λ
-is the element of ``LAMBDAS`` with the highest validation accuracy over a range of budgets; ties go to the smallest.
+Samples are tuned as in Appendices A.2, A.3, and A.7. sigma is the standard deviation of the estimator's error on
+validation items, so a constant bias does not count. λ is the element of ``LAMBDAS`` with the highest validation
+accuracy over a range of budgets. Ties go to the smallest.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import numpy as np
 from models.arrays import Floats, Int32s, Singles
 from models.portfolio import PortfolioOptions
 from solvers.portfolio.baselines import make_assignment_router
-from solvers.portfolio.neighbors.samples import draw_samples, list_shapes
+from solvers.portfolio.neighbors.samples import draw_samples, iterate_sample_sizes
 from solvers.portfolio.routing_outcome import LabeledItems, RoutingOutcome
 from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstimator
 
@@ -29,7 +30,7 @@ class TuningData:
 
     Attributes:
         items: (r, d), scaled embeddings of build rows.
-        success: (r, m), probability that each classifier is correct on them.
+        success: (r, m), probability that each classifier is correct on build rows.
         vectors: (n, d), scaled embeddings of validation rows.
         known: outcomes of validation rows.
     """
@@ -80,14 +81,17 @@ class TuningResult:
 
     @property
     def penalties(self) -> Floats:
-        """The reduction of each classifier's estimates, λ times sigma: (m,)."""
+        """λ times sigma, (m,): the amount subtracted from each classifier's estimates."""
         return self.regularization * self.sigmas
 
 
 def tune(
     examples: TuningData, options: PortfolioOptions, rng: np.random.Generator, report: Callable[[str], None]
 ) -> TuningResult:
-    """Choose samples, sigma, and λ; ``report`` receives the progress."""
+    """Choose samples, sigma, and λ.
+
+    ``report`` receives the progress.
+    """
     samples, trials, estimates = choose_samples(examples, options, rng, report)
     known = examples.known
     report("choosing the regularization")
@@ -107,13 +111,13 @@ def compute_sigmas(estimates: Floats, success: Floats) -> Floats:
     return np.asarray((estimates - success).std(axis=0))
 
 
-def measure_accuracy(values: Floats, known: LabeledItems) -> float:
-    """Return the mean accuracy of routing by values, (n, m), over ``BUDGETS`` budgets."""
-    low, high = float(known.means.min()), float(known.means.max())
-    choose = make_assignment_router(values, known.means, GAP)
+def measure_accuracy(values: Floats, labeled: LabeledItems) -> float:
+    """Return the mean routing accuracy by values, (n, m), over ``BUDGETS`` budgets."""
+    low, high = float(labeled.means.min()), float(labeled.means.max())
+    choose = make_assignment_router(values, labeled.means, GAP)
     reached = []
     for budget in np.linspace(low, high, BUDGETS + 2)[1:-1].tolist():
-        reached.append(RoutingOutcome.from_choice(choose(budget * len(values)), known, embeds=False).accuracy)
+        reached.append(RoutingOutcome.from_choice(choose(budget * len(values)), labeled, embeds=False).accuracy)
     return float(np.mean(reached))
 
 
@@ -122,13 +126,13 @@ def choose_samples(
 ) -> tuple[Int32s, tuple[SampleTrial, ...], Floats]:
     """Return the samples, all trials, and the validation estimates.
 
-    With ``auto``, the samples are those of the highest validation accuracy; ties go to the fewest items. Smaller
-    samples are prefixes of the same draw.
+    With ``auto``, the samples with the highest validation accuracy are chosen; ties go to the fewest items. Smaller
+    samples are prefixes of larger ones.
     """
     items, vectors, known = examples.items, examples.vectors, examples.known
     trials: list[SampleTrial] = []
     best: tuple[tuple[float, int], Int32s, Floats] | None = None
-    for size, counts in list_shapes(options, len(items)):
+    for size, counts in iterate_sample_sizes(options, len(items)):
         report(f"samples of {size} items")
         samples = draw_samples(rng, len(items), max(counts), size, options.sampling)
         estimator = NeighborEstimator.from_items(
@@ -150,7 +154,7 @@ def choose_samples(
                 rank = (0.0, count * size)  # the requested ones are the largest
             if best is None or rank > best[0]:
                 best = rank, samples[:count], estimates
-    assert best is not None  # list_shapes yields at least one size
+    assert best is not None  # iterate_sample_sizes yields at least one size
     return best[1], tuple(trials), best[2]
 
 

@@ -1,2 +1,4 @@
-"""Gradient-boosted forests of oblivious trees: training in ``boosting`` (compiled in ``boosting_kernel``), arrays and
-evaluation in ``oblivious_trees``."""
+"""Gradient-boosted forests of oblivious trees.
+
+``boosting`` trains them (compiled in ``boosting_kernel``). ``oblivious_trees`` has their arrays and evaluation.
+"""

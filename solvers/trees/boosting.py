@@ -1,8 +1,8 @@
 """Gradient boosting of oblivious trees with multiple outputs, for regression and class probabilities.
 
-The splits of a tree are chosen for one random projection of the gradients of all outputs, so this takes no longer than
-for a single output. The leaves hold a step for every output. Columns are binned at quantiles into at most ``MAX_BINS``
-bins. Each tree uses a random sample of ``MAX_COLUMNS`` columns.
+The splits of a tree are chosen for one random projection of the gradients of all outputs. So choosing splits takes no
+longer than for a single output. The leaves have a step for every output. Columns are binned at quantiles into at most
+``MAX_BINS`` bins. Each tree uses a random sample of ``MAX_COLUMNS`` columns.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ MAX_BINS, MAX_COLUMNS = 48, 32
 
 @dataclass(frozen=True, slots=True)
 class BoostingParams:
-    """Parameters of boosting: number of trees, their depth, learning rate, and L2 regularization of leaves (ridge)."""
+    """Parameters of boosting: number of trees, depth, learning rate, and L2 regularization (ridge)."""
 
     trees: int
     depth: int
@@ -34,7 +34,7 @@ class BinnedTable:
 
     Attributes:
         bins: (d, n), C-contiguous.
-        edges: increasing upper ends (inclusive) of the bins of each column except the last.
+        edges: inclusive upper ends of the bins of each column, rising; the last bin has none.
     """
 
     bins: UInt8s
@@ -42,7 +42,7 @@ class BinnedTable:
 
     @classmethod
     def from_inputs(cls, inputs: Floats) -> "BinnedTable":
-        """Bin an (n, d) table at quantiles, or at every distinct number if there are few."""
+        """Bin a table, (n, d), at quantiles, or at every distinct number if these are few."""
         edges = tuple(_edges(column) for column in inputs.T)
         bins = [np.searchsorted(ends, column) for ends, column in zip(edges, inputs.T, strict=True)]
         return cls(np.array(bins, dtype=np.uint8).reshape(inputs.shape[::-1]), edges)
@@ -72,7 +72,10 @@ def boost_regression(binned: BinnedTable, targets: Floats, params: BoostingParam
 def boost_classes(
     binned: BinnedTable, labels: NDArray[Any], classes: int, params: BoostingParams, rng: np.random.Generator
 ) -> Forest:
-    """Fit logits of class probabilities to labels, (n,), below ``classes``, by the log loss."""
+    """Fit logits of class probabilities to labels, (n,), by the log loss.
+
+    Labels are below ``classes``.
+    """
     from solvers.trees.boosting_kernel import grow_class_forest
 
     counts = np.bincount(labels, minlength=classes) + 0.5
@@ -108,5 +111,5 @@ def _grow_forest(
 
 
 def _get_threshold(edges: Floats, place: int) -> float:
-    """Return the threshold of a split; without a split, the largest number."""
+    """Return the threshold of a split; the largest number without a split."""
     return float(edges[place]) if place < len(edges) else float(np.finfo(np.float64).max)

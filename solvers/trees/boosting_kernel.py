@@ -1,9 +1,9 @@
 """Compiled growing of oblivious trees for ``boosting``.
 
-Arguments of all functions, for n rows, D columns, L outputs, and T trees of depth d with a candidate columns each: bins
-(D, n); widths (D,), numbers of bins; directions (T, L) and candidates (T, a), projections and candidate columns; rate
-and ridge of ``BoostingParams``. Outputs: the splits, as columns (T, d) and chosen (T, d), the last bin on the lower
-side; the steps, as leaves (T, 2^d, L).
+Dimensions are n rows, D columns, L outputs, and T trees of depth d with ``a`` candidate columns each. Arguments of all
+functions are bins (D, n), widths (D,) (numbers of bins), directions (T, L) (projections), candidates (T, a) (candidate
+columns), and rate and ridge of ``BoostingParams``. Outputs are the splits, as columns (T, d) and chosen (T, d) (last
+bin on the lower side), and the steps, as leaves (T, 2^d, L).
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from solvers.jit import compile_kernel
 def split_gains(
     bins: UInt8s, width: int, nodes: int, slopes: Floats, weights: Floats, ridge: float, leaf: UInt64s
 ) -> Floats:
-    """Return the gains of splitting all nodes of a level after each bin of one column, except the last.
+    """Return the gain of splitting all nodes of a level after each bin of one column but the last.
 
     Interleaved slopes and weights, and unsigned indices, save a quarter of the time.
     """
@@ -51,7 +51,7 @@ def grow_tree(
     chosen: Int64s,
     leaf: UInt64s,
 ) -> None:
-    """Choose the splits of one tree for one projection of the gradients, and find the leaf of every row."""
+    """Choose the splits of one tree for one gradient projection, and find the leaf of every row."""
     leaf[:] = 0
     for level in range(len(columns)):
         highest, best, at = -1.0, candidates[0], widths[candidates[0]]
@@ -112,7 +112,7 @@ def grow_regression_forest(
 
     Args:
         residuals: (n, L), targets minus the base prediction; each tree's prediction is subtracted in place.
-        columns, chosen, leaves: output, one row per tree: its features, thresholds, and leaf values.
+        columns, chosen, leaves: outputs, one row per tree: features, split bins, and leaf values.
     """
     n = len(residuals)
     leaf, slopes, weights = np.zeros(n, np.uint64), np.zeros(n), np.ones(n)
@@ -132,7 +132,7 @@ def compute_gradients(
     slopes: Floats,
     weights: Floats,
 ) -> None:
-    """Write negative gradients and curvatures of the log loss, (n, L), projected to slopes and weights, (n,)."""
+    """Write negative gradients and curvatures of the log loss, (n, L), and their projections."""
     n, outputs = logits.shape
     for i in range(n):
         highest, total, slope, weight = logits[i, 0], 0.0, 0.0, 0.0
@@ -189,7 +189,11 @@ def grow_class_forest(
     chosen: Int64s,
     leaves: Singles,
 ) -> None:
-    """Boost by the log loss, updating logits, (n, L), which start as the base; labels: (n,), below L."""
+    """Grow gradient-boosted trees for the log loss, and add their steps to the logits, (n, L).
+
+    Logits start at the base prediction. Labels, (n,), are below L. Other arguments are those of
+    ``grow_regression_forest``.
+    """
     n, outputs = logits.shape
     leaf, slopes, weights = np.zeros(n, np.uint64), np.zeros(n), np.zeros(n)
     gradients, curvatures = np.zeros((n, outputs)), np.zeros((n, outputs))

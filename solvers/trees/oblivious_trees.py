@@ -1,7 +1,7 @@
 """Forests of oblivious trees with multiple outputs, as parallel arrays.
 
-In an oblivious tree all nodes of one level have the same split, so a tree of depth D has D splits and 2^D leaves, and
-the results of the splits are the bits of the leaf's index. All outputs share the splits.
+In an oblivious tree, all nodes of one level have the same split. So a tree of depth D has D splits and 2^D leaves. The
+results of the splits are the bits of the leaf's index. All outputs share the splits.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Forest:
 
     Attributes:
         base: (L,).
-        columns, thresholds: (T, D), splits: whether the column is above the threshold.
+        columns, thresholds: (T, D), splits; a split tests whether the column is above the threshold.
         leaves: (T, 2^D, L); the first split is the highest bit of a leaf's index.
     """
 
@@ -35,7 +35,7 @@ class Forest:
     leaves: Singles
 
     def find_leaves(self, inputs: Floats) -> Int32s:
-        """Return, for rows (n, d), the index of the leaf in each tree, among the leaves of all trees: (n, T)."""
+        """Return the leaf index of each row, (n, d), in each tree, among the leaves of all trees: (n, T)."""
         depth, trees = self.columns.shape[1], np.arange(len(self.columns), dtype=np.int32)
         if len(inputs) < MAX_SMALL_BATCH:
             above = inputs[:, self.columns] > self.thresholds
@@ -47,7 +47,10 @@ class Forest:
         return np.asarray((places + (trees << depth)[:, None]).T)
 
     def predict(self, inputs: Floats, outputs: Int64s | slice = slice(None)) -> Singles:
-        """Return all or some outputs for rows (n, d): (n, L). Complexity: O(n T (D + L)).
+        """Return all or some outputs for rows (n, d): (n, L).
+
+        Complexity: O(n T (D + L)).
+
 
         >>> forest = Forest(np.zeros(1, np.float32), np.zeros((1, 1), np.int32), np.array([[0.5]]),
         ...                 np.array([[[1.0], [2.0]]], np.float32))
@@ -76,7 +79,10 @@ class Forest:
         return Forest(self.base, self.columns, self.thresholds, leaves)
 
     def staged_losses(self, inputs: Floats, loss: Callable[[Singles], float | list[float]]) -> Floats:
-        """Return the losses of the outputs, (n, L), with 0, STAGE_TREES, 2 STAGE_TREES, … trees, one row each."""
+        """Return the losses of the outputs, (n, L), with 0, STAGE_TREES, 2 STAGE_TREES, … trees.
+
+        The result has one row per number of trees.
+        """
         flat, outputs = self.leaves.reshape(-1, self.leaves.shape[2]), np.tile(self.base, (len(inputs), 1))
         losses = [loss(outputs)]
         for at, places in enumerate(self.find_leaves(inputs).T, start=1):

@@ -32,6 +32,7 @@ export function moneyHeadline({ kind, savings, unit }) {
     { class: "difference", "data-saved": today.saved, "data-interval": today.saved_interval?.join(" ") },
     h("b", { class: today.saved > 0 ? "good" : null }, `${change} ${quantity}`),
     range ? `, ${range}` : "",
+    today.gained_interval ? `; ${pointsText(today.gained_interval)}` : "",
   );
   return h(
     "div",
@@ -46,6 +47,11 @@ export function moneyHeadline({ kind, savings, unit }) {
     h("p", { class: "verdict" }, flag(savings.verdict, TONES[savings.verdict]), " ", verdictText(savings, unit)),
   );
 }
+
+const signed = (share) => `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)}`;
+
+/** Describe the interval of a difference of accuracies. */
+const pointsText = ([low, high]) => `accuracy ${signed(low)} to ${signed(high)} points`;
 
 /** Describe the comparison with the best simple baseline. */
 function verdictText({ verdict, baseline, saved, saved_interval: interval, gained, gained_interval, rows }, unit) {

@@ -5,10 +5,11 @@ import { coverageTable } from "./coverage.js";
 import { byId, empty, fill, h, link, number, percent, table } from "./dom.js";
 import { clearFaults, submitForm } from "./forms.js";
 
-const FIELDS = { name: "log-name", path: "log-name", embedder: "log-embedder", unit: "log-unit" };
+const PARTS = { log: "log-file", feedback: "log-feedback", prices: "log-prices" };
+const FIELDS = { name: "log-name", path: "log-name", embedder: "log-embedder", unit: "log-unit", format: "log-format" };
 
 /** Return the id of the field that an error of the API concerns. */
-const fieldOf = (loc) => FIELDS[loc.at(-1)] ?? (loc[0] === "feedback" ? "log-feedback" : "log-file");
+const fieldOf = (loc) => FIELDS[loc.at(-1)] ?? PARTS[loc[0]] ?? PARTS.log;
 
 /** Offer the registered embedders. */
 async function listEmbedders() {
@@ -19,11 +20,12 @@ async function listEmbedders() {
 
 function formOf() {
   const body = new FormData();
-  for (const [part, id] of [["log", "log-file"], ["feedback", "log-feedback"]]) {
+  for (const [part, id] of Object.entries(PARTS)) {
     const file = byId(id).files[0];
     if (file) body.append(part, file);
   }
-  const options = { unit: byId("log-unit").value.trim() || "USD", embedder: byId("log-embedder").value || null };
+  const [unit, format, embedder] = ["log-unit", "log-format", "log-embedder"].map((id) => byId(id).value.trim() || null);
+  const options = { unit: unit ?? "USD", format, embedder };
   body.append("options", new Blob([JSON.stringify(options)], { type: "application/json" }));
   return body;
 }
@@ -32,6 +34,10 @@ function formOf() {
 function resultOf(made) {
   const unit = made.spec.unit;
   const unused = Object.entries(made.unused).map(([reason, count]) => `${number(count)} records not used: ${reason}`);
+  if (made.shortened_calls) {
+    const which = `${number(made.shortened_calls)} calls are embedded by their last user message only`;
+    unused.push(`${which}; to include earlier turns, set conversation in an import over HTTP`);
+  }
   const columns = [
     { title: "model", key: "name" },
     { title: "calls", key: "calls" },
@@ -45,16 +51,16 @@ function resultOf(made) {
       link(`/builds#dataset=${made.name}`, "build from it")),
     unused.length ? empty(unused.join("; ")) : null,
     cost === null ? null : empty(`Embeddings cost ${number(cost)} at the endpoint's prices.`),
-    table("Calls by model", columns, [...made.models, asLogged(made.models)]),
+    table("Calls by model", columns, [...made.models, allCalls(made.models)]),
     coverageTable(made.coverage, "length of the prompt"),
   ];
 }
 
 /** Return what the log's own mix of models paid per call. */
-function asLogged(models) {
+function allCalls(models) {
   const calls = models.reduce((sum, one) => sum + one.calls, 0);
   const mean = (key) => models.reduce((sum, one) => sum + one.calls * one[key], 0) / calls;
-  return { name: "as logged", calls, mean_outcome: mean("mean_outcome"), mean_cost: mean("mean_cost") };
+  return { name: "all calls", calls, mean_outcome: mean("mean_outcome"), mean_cost: mean("mean_cost") };
 }
 
 async function importLog(event, showList) {

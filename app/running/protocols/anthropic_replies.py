@@ -1,4 +1,7 @@
-"""Anthropic's Messages API as a server: answers to chats as messages, whole or as server-sent events."""
+"""Anthropic's Messages API as a server: writes answers to chats as messages.
+
+Answers are whole messages or server-sent events.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -6,13 +9,13 @@ from typing import Any
 import orjson
 
 from app.running.protocols.answer_pieces import (
+    AnswerPiece,
     OpenBlock,
-    Piece,
-    count_of,
-    first_choice,
+    get_choice_message,
+    get_first_choice,
+    get_token_count,
     list_pieces,
     make_id,
-    message_of,
 )
 from app.running.protocols.openai_replies import write_event
 from models.chat import INDEX
@@ -41,22 +44,22 @@ class MessageFormat:
 
     def write_reply(self, completion: Mapping[str, Any]) -> dict[str, Any]:
         """Return the message for a completion."""
-        choice = first_choice(completion)
-        pieces = list(list_pieces(message_of(choice)))
+        choice = get_first_choice(completion)
+        pieces = list(list_pieces(get_choice_message(choice)))
         content = [_block(piece, place) for place, piece in enumerate(pieces)]
         ending = self._ending(choice, {piece.kind for piece in pieces})
         usage, run = _usage(completion), completion.get("parsimony")
         return {**self._head(), "content": content, **ending, "usage": usage, "parsimony": run}
 
     def write_chunk(self, chunk: Mapping[str, Any]) -> bytes:
-        """Return the events of a chunk: blocks begin, continue, and end, one after the other."""
+        """Return the events of a chunk: blocks start, continue, and stop in turn."""
         return b"".join(self._begin()) + b"".join(
-            event for piece in list_pieces(message_of(first_choice(chunk))) for event in self._take(piece)
+            event for piece in list_pieces(get_choice_message(get_first_choice(chunk))) for event in self._take(piece)
         )
 
     def write_end(self, completion: Mapping[str, Any], ends: Sequence[Mapping[str, Any]]) -> bytes:
-        """Return the end of the last block, and the end of the message with its usage and the run."""
-        ending = self._ending(first_choice({"choices": ends}), self._kinds)
+        """Return the end of the last block, then of the message, with its usage and the run."""
+        ending = self._ending(get_first_choice({"choices": ends}), self._kinds)
         delta = {"type": "message_delta", "delta": ending, "usage": _usage(completion)}
         events = (*self._begin(), *self._close(), _event(delta | {"parsimony": completion.get("parsimony")}))
         return b"".join(events) + _event({"type": "message_stop"})
@@ -69,7 +72,7 @@ class MessageFormat:
         return {"id": self._id, "type": "message", "role": "assistant", "model": self._request.model}
 
     def _ending(self, choice: Mapping[str, Any], kinds: Set[str]) -> dict[str, Any]:
-        """Return why the answer ended; the sequence at which it did, if the model's server states it."""
+        """Return the stop reason, and the stop sequence if the model's server reports it."""
         finish, sequence = choice.get("finish_reason"), choice.get("stop_reason")
         if finish == "stop" and isinstance(sequence, str) and sequence in self._request.stop_sequences:
             return {"stop_reason": "stop_sequence", "stop_sequence": sequence}
@@ -78,13 +81,13 @@ class MessageFormat:
         return {"stop_reason": finish and _STOP_REASONS.get(finish, "end_turn"), "stop_sequence": None}
 
     def _begin(self) -> Iterator[bytes]:
-        """Yield the start of the message, whose tokens are known at its end only."""
+        """Yield the start of the message; its token counts are known only at its end."""
         if not self._has_begun:
             self._has_begun = True
             message = {**self._head(), "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage({})}
             yield _event({"type": "message_start", "message": message})
 
-    def _take(self, piece: Piece) -> Iterator[bytes]:
+    def _take(self, piece: AnswerPiece) -> Iterator[bytes]:
         self._kinds.add(piece.kind)
         if not self._open.is_continued_by(piece):
             yield from self._close()
@@ -104,7 +107,7 @@ def _event(content: Mapping[str, Any]) -> bytes:
     return write_event(content, content["type"])
 
 
-def _empty_block(piece: Piece, place: int) -> dict[str, Any]:
+def _empty_block(piece: AnswerPiece, place: int) -> dict[str, Any]:
     match piece.kind:
         case "reasoning":
             return {"type": "thinking", "thinking": "", "signature": ""}
@@ -115,7 +118,7 @@ def _empty_block(piece: Piece, place: int) -> dict[str, Any]:
             return {"type": "text", "text": ""}
 
 
-def _delta(piece: Piece) -> dict[str, Any]:
+def _delta(piece: AnswerPiece) -> dict[str, Any]:
     match piece.kind:
         case "reasoning":
             return {"type": "thinking_delta", "thinking": piece.text}
@@ -125,7 +128,7 @@ def _delta(piece: Piece) -> dict[str, Any]:
             return {"type": "text_delta", "text": piece.text}
 
 
-def _block(piece: Piece, place: int) -> dict[str, Any]:
+def _block(piece: AnswerPiece, place: int) -> dict[str, Any]:
     block = _empty_block(piece, place)
     match piece.kind:
         case "reasoning":
@@ -137,7 +140,7 @@ def _block(piece: Piece, place: int) -> dict[str, Any]:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """Parse the arguments of a tool call. If they are not a JSON object, they become a text.
+    """Parse the arguments of a tool call; invalid JSON objects are returned as a text.
 
     >>> read_arguments('{"x": 1}'), read_arguments(""), read_arguments('{"x"')
     ({'x': 1}, {}, {'INVALID_JSON': '{"x"'})
@@ -150,16 +153,18 @@ def read_arguments(text: str) -> dict[str, Any]:
 
 
 def _usage(completion: Mapping[str, Any]) -> dict[str, int]:
-    """Return the tokens in Anthropic's form, whose input tokens are those that were not read from the cache.
+    """Return the token counts in Anthropic's form.
+
+    Input tokens are those that were not read from the cache.
 
     >>> _usage({"usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}})
     {'input_tokens': 5, 'cache_creation_input_tokens': 0, 'cache_read_input_tokens': 4, 'output_tokens': 2}
     """
     usage = completion.get("usage") or {}
-    cached = count_of(usage, "prompt_tokens_details", "cached_tokens")
+    cached = get_token_count(usage, "prompt_tokens_details", "cached_tokens")
     return {
-        "input_tokens": max(count_of(usage, "prompt_tokens") - cached, 0),
+        "input_tokens": max(get_token_count(usage, "prompt_tokens") - cached, 0),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": cached,
-        "output_tokens": count_of(usage, "completion_tokens"),
+        "output_tokens": get_token_count(usage, "completion_tokens"),
     }

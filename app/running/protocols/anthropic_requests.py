@@ -1,4 +1,4 @@
-"""Anthropic's Messages API as a server: translates its requests to chat requests in OpenAI's format."""
+"""Anthropic's Messages API as a server: translates requests to OpenAI chat requests."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -70,7 +70,10 @@ def _join(blocks: Sequence[TextBlock]) -> str:
 
 
 def _chat_messages(message: AnyMessage) -> Iterator[dict[str, Any]]:
-    """Yield the messages for one; results of tools are messages of their own, before the text of the same turn."""
+    """Yield the chat messages for one message.
+
+    Tool results become separate messages, before the text of the same turn.
+    """
     if isinstance(message.content, str):
         yield {"role": message.role, "content": message.content}
     elif isinstance(message, AssistantMessage):
@@ -117,7 +120,7 @@ def _plain_text(block: ShownBlock) -> str:
 
 
 def _parts(block: ShownBlock) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a message's content for a block."""
+    """Yield the content parts for a block."""
     match block:
         case TextBlock():
             yield {"type": "text", "text": block.text}
@@ -160,13 +163,13 @@ def _tool_choice(choice: ToolChoice | None) -> Any:
 
 
 def _effort(request: MessagesRequest) -> str | None:
-    """Return the effort of reasoning: the stated one, or the one that fits the budget of thinking."""
+    """Return the reasoning effort: as requested, or derived from the thinking budget."""
     stated = request.output_config.effort if request.output_config else None
     return stated or (None if request.thinking is None else _effort_of_budget(request.thinking))
 
 
 def _effort_of_budget(thinking: Thinking) -> str | None:
-    """Return the effort that fits a number of tokens of reasoning.
+    """Return the reasoning effort for a budget of thinking tokens.
 
     >>> [_effort_of_budget(Thinking(type="enabled", budget_tokens=tokens)) for tokens in (1024, 2048, 20_000)]
     ['low', 'medium', 'high']
@@ -184,7 +187,7 @@ def _response_format(request: CountRequest) -> dict[str, Any] | None:
 
 
 def _metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return ``user_id`` as ``user``, which has at most 64 characters; other metadata are kept."""
+    """Return the metadata, with ``user_id`` as ``user`` of at most 64 characters."""
     user = metadata.get("user_id")
     rest = {name: value for name, value in metadata.items() if name != "user_id"}
     found: dict[str, Any] = {"metadata": rest} if rest else {}

@@ -1,7 +1,7 @@
 """Binary tensors of the Open Inference Protocol, ``binary_tensor_data``.
 
-A header has the length of the JSON. Each tensor with the parameter ``binary_data_size`` takes that many of the bytes
-after the JSON. Numbers are little-endian in row-major order. Each text is preceded by its length in four bytes.
+A header has the length of the JSON. A tensor with the parameter ``binary_data_size`` has that many of the bytes after
+the JSON. Numbers are little-endian in row-major order. Each text is preceded by its length in four bytes.
 """
 
 import struct
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.running.templates import WrongShape
+from app.running.request_templates import TemplateMismatch
 
 LENGTH_HEADER = "inference-header-content-length"
 EXTENSION = "binary_tensor_data"
@@ -27,7 +27,7 @@ def split_message(body: bytes, length: str | None) -> tuple[bytes, bytes]:
     """Split a message into its JSON and the binary data.
 
     Args:
-        length: value of the header; None: the message is only JSON.
+        length: value of the header; None if the message is only JSON.
 
     >>> split_message(b'{}123', "2")
     (b'{}', b'123')
@@ -35,14 +35,14 @@ def split_message(body: bytes, length: str | None) -> tuple[bytes, bytes]:
     if length is None:
         return body, b""
     if not length.isascii() or not length.isdecimal() or len(length) > len(str(len(body))) or int(length) > len(body):
-        raise WrongShape(f"the header {LENGTH_HEADER} must be at most {len(body)}, got {length[:20]!r}")
+        raise TemplateMismatch(f"the header {LENGTH_HEADER} must be at most {len(body)}, got {length[:20]!r}")
     return body[: int(length)], body[int(length) :]
 
 
 def read_elements(datatype: str, data: bytes) -> list[Any]:
     """Parse the elements of a binary tensor, row-major.
 
-    Raises WrongShape for malformed tensors, and for NaN and infinities.
+    Raises TemplateMismatch for malformed tensors, and for NaN and infinities.
 
     >>> read_elements("FP32", elements_as_bytes("FP32", [1.0, 0.5]))
     [1.0, 0.5]
@@ -52,13 +52,13 @@ def read_elements(datatype: str, data: bytes) -> list[Any]:
     if datatype == "BYTES":
         return _texts(data)
     if datatype not in _DTYPES:
-        raise WrongShape(f"the datatype must be BYTES or one of {', '.join(_DTYPES)}, got {datatype[:20]!r}")
+        raise TemplateMismatch(f"the datatype must be BYTES or one of {', '.join(_DTYPES)}, got {datatype[:20]!r}")
     dtype = np.dtype(_DTYPES[datatype])
     if len(data) % dtype.itemsize:
-        raise WrongShape(f"the size must be a multiple of {dtype.itemsize} bytes for {datatype}, got {len(data)}")
+        raise TemplateMismatch(f"the size must be a multiple of {dtype.itemsize} bytes for {datatype}, got {len(data)}")
     numbers = np.frombuffer(data, dtype)
     if not np.isfinite(numbers).all():
-        raise WrongShape(f"{int((~np.isfinite(numbers)).sum())} of {len(numbers)} elements are not finite")
+        raise TemplateMismatch(f"{int((~np.isfinite(numbers)).sum())} of {len(numbers)} elements are not finite")
     listed: list[Any] = numbers.tolist()
     return listed
 
@@ -77,10 +77,10 @@ def _texts(data: bytes) -> list[str]:
         start = at + _LENGTH.size
         end = start + (_LENGTH.unpack_from(data, at)[0] if start <= len(data) else 0)
         if start > len(data) or end > len(data):
-            raise WrongShape(f"text {len(texts)} exceeds the {len(data)} bytes of the tensor")
+            raise TemplateMismatch(f"text {len(texts)} exceeds the {len(data)} bytes of the tensor")
         try:
             texts.append(data[start:end].decode())
         except UnicodeDecodeError as error:
-            raise WrongShape(f"text {len(texts)} must be UTF-8") from error
+            raise TemplateMismatch(f"text {len(texts)} must be UTF-8") from error
         at = end
     return texts

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from app.running.templates import WrongShape
+from app.running.request_templates import TemplateMismatch
 from models.chat import INDEX
 
 _WHOLE = frozenset((INDEX, "type", "role", "id", "name"))
@@ -22,7 +22,7 @@ class StreamParser:
     is_complete: bool = False
 
     def take(self, line: bytes) -> Mapping[str, Any] | None:
-        """Parse a line of the stream and return its chunk, if it has one; raises WrongShape."""
+        """Parse a line of the stream; return its chunk, if any; raises TemplateMismatch."""
         content = line[5:].strip() if line.startswith(b"data:") else b""
         if content in (b"", b"[DONE]"):
             self.is_complete = self.is_complete or content == b"[DONE]"
@@ -30,9 +30,9 @@ class StreamParser:
         try:
             chunk = orjson.loads(content)
         except orjson.JSONDecodeError as error:
-            raise WrongShape("a chunk of the answer must be JSON") from error
+            raise TemplateMismatch("a chunk of the answer must be JSON") from error
         if not isinstance(chunk, dict) or chunk.get("error") is not None:
-            raise WrongShape("the stream ended with an error")
+            raise TemplateMismatch("the stream ended with an error")
         self.head |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
         for place, choice in enumerate(_objects(chunk.get("choices"))):
             self._take_choice(_index(choice, place), choice)
@@ -52,8 +52,9 @@ class StreamParser:
 
 
 def extend_fields(known: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a delta to the accumulated fields: texts and lists are appended, members with an ``index`` are merged by
-    index.
+    """Add a delta to the accumulated fields.
+
+    Texts and lists are appended. Members with an ``index`` are merged by index.
 
     >>> message = {"content": "a"}
     >>> extend_fields(message, {"content": "b", "tool_calls": [{"index": 0, "function": {"arguments": "{"}}]})
@@ -91,7 +92,7 @@ def _extend_member(members: list[Any], one: Any) -> None:
         members.append(one)
         return
     if not 0 <= index <= len(members):
-        raise WrongShape(f"index in a chunk must be from 0 to {len(members)}, got {index}")
+        raise TemplateMismatch(f"index in a chunk must be from 0 to {len(members)}, got {index}")
     if index == len(members):
         members.append({})
     if isinstance(members[index], dict):
@@ -112,7 +113,7 @@ def to_deltas(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _with_indices(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message as a delta, whose tool calls have their places."""
+    """Return a message as a delta; its tool calls get an index."""
     calls = _objects(message.get("tool_calls"))
     if not calls:
         return {name: value for name, value in message.items() if name != "tool_calls"}

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from app.running.templates import WrongShape
-from models.confidence_scale import ConfidenceScale, is_beyond, to_probability
+from app.running.request_templates import TemplateMismatch
+from models.confidence_scale import ConfidenceScale, is_outside_scale, to_probability
 from parsimony.runs.steps import Verdict
 
 MAX_TEXT = 200
@@ -38,16 +38,16 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EndpointRequest:
     """A request to an endpoint.
 
     Attributes:
-        body: JSON value; None for no body.
+        body: JSON value; None without a body.
         data: the encoded body.
         on_chunk: receives the chunks of a streamed answer.
         answers: number of requested answers.
         chat: the chat request that is the item of this request; None for other items.
-        headers: further headers.
+        headers: additional headers.
     """
 
     method: str
@@ -59,7 +59,7 @@ class Request:
     chat: Chat | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def with_encoded_body(self) -> "Request":
+    def with_encoded_body(self) -> "EndpointRequest":
         """Return a copy with the encoded body; raises TypeError if it is not JSON."""
         return self if self.body is None else replace(self, data=orjson.dumps(self.body))
 
@@ -91,16 +91,16 @@ class ParsedResponse:
 
 
 def read_number(value: Any, what: str) -> float:
-    """Parse a finite number; raises WrongShape."""
+    """Parse a finite number; raises TemplateMismatch."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise WrongShape(f"{what} must be a number, got {type_name(value)}")
+        raise TemplateMismatch(f"{what} must be a number, got {describe_type_name(value)}")
     return float(value)
 
 
 def read_confidence(value: float, scale: ConfidenceScale) -> float:
-    """Convert a confidence to a probability; raises WrongShape if out of range."""
-    if is_beyond(value, scale):
-        raise WrongShape(f"the confidence must be on the scale {scale}; set confidence_scale of the endpoint")
+    """Convert a confidence to a probability; raises TemplateMismatch if out of range."""
+    if is_outside_scale(value, scale):
+        raise TemplateMismatch(f"the confidence must be on the scale {scale}; set confidence_scale of the endpoint")
     return float(to_probability(value, scale))
 
 
@@ -110,19 +110,19 @@ def read_count(value: Any) -> int | None:
 
 
 def read_text_label(value: Any) -> str:
-    """Convert a label, given as text or number, to text; raises WrongShape for anything else."""
+    """Convert a text or number to a label; raises TemplateMismatch for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise WrongShape(f"the label must be a text or a number, got {type_name(value)}")
+        raise TemplateMismatch(f"the label must be a text or a number, got {describe_type_name(value)}")
     text = str(value)
     if not text or len(text) > MAX_TEXT:
-        raise WrongShape(f"the label must have 1 to {MAX_TEXT} characters, got {len(text)}")
+        raise TemplateMismatch(f"the label must have 1 to {MAX_TEXT} characters, got {len(text)}")
     return text
 
 
-def type_name(value: Any) -> str:
-    """Return the type of a value, not the value: a reply may contain secrets.
+def describe_type_name(value: Any) -> str:
+    """Return the type of a value; the value itself may contain secrets.
 
-    >>> type_name(None), type_name("secret"), type_name([1])
+    >>> describe_type_name(None), describe_type_name("secret"), describe_type_name([1])
     ('nothing', 'a text', 'a list')
     """
     kinds = {"NoneType": "nothing", "bool": "true or false", "str": "a text", "list": "a list", "dict": "an object"}
@@ -132,9 +132,9 @@ def type_name(value: Any) -> str:
 def find_best_label(scores: dict[str, float]) -> tuple[str, float]:
     """Return the label with the highest score; ties go to the first name.
 
-    Raises WrongShape without any score.
+    Raises TemplateMismatch without any score.
     """
     if not scores:
-        raise WrongShape("scores must not be empty")
+        raise TemplateMismatch("scores must not be empty")
     winner = min(scores, key=lambda name: (-scores[name], name))
     return winner, scores[winner]

@@ -11,16 +11,16 @@ import re2
 
 from app.running.protocols.message import (
     Chat,
+    EndpointRequest,
     OnChunk,
     ParsedResponse,
-    Request,
     read_confidence,
     read_count,
     read_number,
     read_text_label,
 )
-from app.running.protocols.tool_calls import are_valid_calls, list_tool_calls, spell_tool_calls
-from app.running.templates import WrongShape, as_text, resolve_pointer
+from app.running.protocols.tool_calls import are_valid_calls, canonicalize_tool_calls, list_tool_calls
+from app.running.request_templates import TemplateMismatch, as_text, resolve_pointer
 from models.chat import ChangedField
 from models.endpoint import ChatAnswer, ChatEndpoint, Choice, JsonAnswer, Pattern, WholeText
 from models.errors import ProviderError
@@ -32,7 +32,7 @@ MAX_MESSAGE = 2000
 """Characters of a provider's error message that are passed on."""
 
 
-def build_request(endpoint: ChatEndpoint, item: Any) -> Request:
+def build_request(endpoint: ChatEndpoint, item: Any) -> EndpointRequest:
     """Return a chat request for an item: a text, messages, a chat request, or JSON.
 
     Every field of a chat request is sent, except those that the endpoint drops; the endpoint's token limit applies.
@@ -45,7 +45,7 @@ def build_request(endpoint: ChatEndpoint, item: Any) -> Request:
     if endpoint.logprobs and endpoint.samples == 1:
         body["logprobs"] = True
     body = _adapt_fields(endpoint, body) | {"model": endpoint.model, "messages": messages}
-    return Request("POST", _completions_url(endpoint.url), body, chat=chat)
+    return EndpointRequest("POST", _completions_url(endpoint.url), body, chat=chat)
 
 
 def _default_options(endpoint: ChatEndpoint, chat: Chat | None) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _default_options(endpoint: ChatEndpoint, chat: Chat | None) -> dict[str, Any
 
 
 def _limit_tokens(endpoint: ChatEndpoint, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the endpoint's token limit where it is lower than the requested one.
+    """Return the endpoint's token limit if it is below the requested one.
 
     >>> endpoint = ChatEndpoint(protocol="openai-chat", url="http://a/v1", model="m", max_tokens=9)
     >>> [_limit_tokens(endpoint, options) for options in ({"max_tokens": 20}, {"max_tokens": 5}, {})]
@@ -71,14 +71,14 @@ def _limit_tokens(endpoint: ChatEndpoint, options: Mapping[str, Any]) -> dict[st
 
 
 def _adapt_fields(endpoint: ChatEndpoint, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request without the fields that the endpoint drops, the others by their names there."""
+    """Return a request with dropped and renamed fields, as the endpoint requires."""
     kept = {name: value for name, value in body.items() if name not in endpoint.drops}
     renamed = {new: kept.pop(old) for old, new in endpoint.renames.items() if old in kept}
     return {**renamed, **kept}
 
 
 def _completions_url(url: str) -> str:
-    """Return the URL of chat completions; a query string stays at the end.
+    """Return the URL of chat completions; a query string is kept at the end.
 
     >>> _completions_url("https://a.example/v1/?api-version=1")
     'https://a.example/v1/chat/completions?api-version=1'
@@ -88,14 +88,14 @@ def _completions_url(url: str) -> str:
 
 
 def list_changes(name: str, endpoint: ChatEndpoint, chat: Chat) -> list[ChangedField]:
-    """Return the requested fields that an endpoint receives with another value, or not at all."""
+    """Return the requested fields that an endpoint receives changed or not at all."""
     limited = _limit_tokens(endpoint, chat.options)
     dropped = [field for field in chat.options if field in endpoint.drops]
     sent = {field: limited[field] for field in chat.options if field in limited} | dict.fromkeys(dropped)
     return [ChangedField(endpoint=name, field=field, requested=chat.options[field], sent=sent[field]) for field in sent]
 
 
-def with_stream(endpoint: ChatEndpoint, request: Request, on_chunk: OnChunk) -> Request:
+def with_stream(endpoint: ChatEndpoint, request: EndpointRequest, on_chunk: OnChunk) -> EndpointRequest:
     """Return a streaming request if the label is the answer's plain text."""
     if not isinstance(endpoint.answer, WholeText) or endpoint.judge is not None or endpoint.samples > 1:
         return request
@@ -103,7 +103,7 @@ def with_stream(endpoint: ChatEndpoint, request: Request, on_chunk: OnChunk) -> 
     return replace(request, body={**(request.body or {}), **stream}, on_chunk=on_chunk)
 
 
-def last_text(item: Any) -> Any:
+def get_last_user_text(item: Any) -> Any:
     """Return the text of a chat's last user message; return other items unchanged.
 
     This text is the item for classifiers that do not use the chat protocol. Images and other parts are ignored.
@@ -148,40 +148,43 @@ def read(endpoint: ChatEndpoint, reply: Any, chat: Chat | None = None) -> Parsed
     """Parse label, confidence, and token usage of the first answer.
 
     Args:
-        chat: the chat request; its reply is kept, and an answer may also be a refusal, tool calls, or sound.
+        chat: the chat request; its reply is kept, and an answer may also be a refusal, tool calls, or audio.
     """
     choice = resolve_pointer(reply, "/choices/0")
     message = resolve_pointer(choice, "/message")
     if not isinstance(message, dict):
-        raise WrongShape("the message must be an object")
+        raise TemplateMismatch("the message must be an object")
     found = _read_tool_calls(choice, message, chat) or _read_refusal(choice, message, chat)
     found = found or _read_text(endpoint, choice, message, chat)
     if found.confidence is None:
         found = replace(found, confidence=_mean_probability(choice))
     if found.verdict == "escalate":
         found = replace(found, confidence=0.0)
-    usage = usage_of(reply)
+    usage = parse_usage(reply)
     counts = {name: getattr(usage, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
     return replace(found, reply=None if chat is None else reply, **counts)
 
 
 def _read_tool_calls(choice: Any, message: Mapping[str, Any], chat: Chat | None) -> ParsedResponse | None:
-    """Parse tool calls, which a chat may have requested; invalid or truncated ones are escalated."""
+    """Parse tool calls that a chat requested; invalid or truncated ones are escalated."""
     calls = list_tool_calls(message)
     if chat is None or not calls:
         return None
     is_valid = choice.get("finish_reason") != "length" and are_valid_calls(calls, chat.options)
     text = join_text(message.get("content"))
-    return ParsedResponse(label=spell_tool_calls(calls), text=text, verdict=None if is_valid else "escalate")
+    return ParsedResponse(label=canonicalize_tool_calls(calls), text=text, verdict=None if is_valid else "escalate")
 
 
 def _read_refusal(choice: Any, message: Mapping[str, Any], chat: Chat | None) -> ParsedResponse | None:
-    """Parse a refusal, which answers a chat unless the chat requests another model; runs have no use for it."""
+    """Parse a refusal.
+
+    It answers a chat, unless the chat requests another model. In runs, it is not an answer.
+    """
     refusal = message.get("refusal")
     if not refusal and choice.get("finish_reason") != "content_filter":
         return None
     if chat is None:
-        raise WrongShape("the model refused to answer")
+        raise TemplateMismatch("the model refused to answer")
     text = refusal if isinstance(refusal, str) else join_text(message.get("content")) or ""
     verdict: Verdict = "escalate" if chat.escalates_refusals else "accept"
     return ParsedResponse(label=text, text=text, verdict=verdict)
@@ -193,7 +196,7 @@ def _read_text(endpoint: ChatEndpoint, choice: Any, message: Mapping[str, Any], 
     if not text and chat is not None and (is_truncated or _has_other_content(message)):
         return ParsedResponse(label="", text="", verdict="escalate" if is_truncated else None)
     if not isinstance(text, str):
-        raise WrongShape("the answer must be a text")
+        raise TemplateMismatch("the answer must be a text")
     label, confidence = read_label(endpoint.answer, text)
     lacks_call = chat is not None and _requires_tool_call(chat)
     verdict: Verdict | None = "escalate" if is_truncated or lacks_call else None
@@ -201,7 +204,7 @@ def _read_text(endpoint: ChatEndpoint, choice: Any, message: Mapping[str, Any], 
 
 
 def _has_other_content(message: Mapping[str, Any]) -> bool:
-    """Whether a message without a text has anything else, such as sound."""
+    """Return whether a message without text has other content, such as audio."""
     return any(value for name, value in message.items() if name not in ("role", "content", "reasoning_content"))
 
 
@@ -210,8 +213,8 @@ def _requires_tool_call(chat: Chat) -> bool:
     return choice == "required" or isinstance(choice, dict)
 
 
-def usage_of(reply: Any) -> ParsedResponse:
-    """Parse the numbers of prompt, cached prompt, and completion tokens."""
+def parse_usage(reply: Any) -> ParsedResponse:
+    """Parse the token counts: prompt, cached prompt, and completion."""
     usage = reply.get("usage") if isinstance(reply, dict) else None
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
@@ -224,7 +227,7 @@ def usage_of(reply: Any) -> ParsedResponse:
 
 
 def read_error(status: int, body: bytes) -> ProviderError:
-    """Parse an error reply in OpenAI's format, or the parts of it that exist."""
+    """Parse an error reply in OpenAI's format; parts may be missing."""
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -245,20 +248,20 @@ def _short_text(value: Any) -> str | None:
 def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
     """Parse the label from an answer, and its stated confidence, if any.
 
-    Raises WrongShape if the answer has no label.
+    Raises TemplateMismatch if the answer has no label.
     """
     match answer:
         case Choice():
             response = normalize_answer(text)
             known = next((name for name in answer.labels if normalize_answer(name) == response), None)
             if known is None:
-                raise WrongShape("the answer must be one of the labels")
+                raise TemplateMismatch("the answer must be one of the labels")
             return known, None
         case JsonAnswer():
             try:
                 document = orjson.loads(text)
             except orjson.JSONDecodeError as error:
-                raise WrongShape("the answer must be JSON") from error
+                raise TemplateMismatch("the answer must be JSON") from error
             answered = read_text_label(resolve_pointer(document, answer.label))
             if answer.confidence is None:
                 return answered, None
@@ -267,21 +270,21 @@ def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
         case Pattern():
             match = re2.search(answer.pattern, text)
             if match is None:
-                raise WrongShape("the answer does not match the pattern")
+                raise TemplateMismatch("the answer does not match the pattern")
             return read_text_label(match[1] if match.re.groups else match[0]), None
         case _:
             if not text:
-                raise WrongShape("the answer is empty")
+                raise TemplateMismatch("the answer is empty")
             return text, None
 
 
 def normalize_answer(text: str) -> str:
-    """Return an answer without case, a final full stop, and repeated spaces, to compare it with others."""
+    """Return an answer for comparison: without case, final period, and repeated spaces."""
     return _SPACES.sub(" ", text).strip().rstrip(".").casefold()
 
 
 def _mean_probability(choice: Any) -> float | None:
-    """Return the exponential of the mean log-probability of the answer's tokens; None without log-probabilities."""
+    """Return the exponential of the answer's mean token log-probability; None if unknown."""
     logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
     tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(tokens, list) or not tokens:

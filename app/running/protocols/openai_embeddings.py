@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.running.protocols.json_service import values_of
-from app.running.protocols.message import ParsedResponse, Request, read_count
-from app.running.templates import WrongShape, as_text, resolve_pointer
+from app.running.protocols.json_service import parse_values
+from app.running.protocols.message import EndpointRequest, ParsedResponse, read_count
+from app.running.request_templates import TemplateMismatch, as_text, resolve_pointer
 from models.endpoint import EmbeddingsEndpoint
 
 TextInput = str | tuple[int, ...]
@@ -18,14 +18,14 @@ class TextBatch:
     """Texts, or their tokens, to embed in one request.
 
     Attributes:
-        options: further fields of the request.
+        options: additional fields of the request.
     """
 
     texts: tuple[TextInput, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def build_request(endpoint: EmbeddingsEndpoint, item: Any) -> Request:
+def build_request(endpoint: EmbeddingsEndpoint, item: Any) -> EndpointRequest:
     """Return a request for the embedding of one or several texts."""
     batch = item if isinstance(item, TextBatch) else TextBatch((as_text(item),))
     is_one_text = len(batch.texts) == 1 and isinstance(batch.texts[0], str)
@@ -33,7 +33,7 @@ def build_request(endpoint: EmbeddingsEndpoint, item: Any) -> Request:
     body: dict[str, Any] = {**batch.options, "model": endpoint.model, "input": inputs, "encoding_format": "float"}
     if endpoint.dimensions is not None:
         body["dimensions"] = endpoint.dimensions
-    return Request("POST", _embeddings_url(endpoint.url), body, answers=len(batch.texts))
+    return EndpointRequest("POST", _embeddings_url(endpoint.url), body, answers=len(batch.texts))
 
 
 def _embeddings_url(url: str) -> str:
@@ -44,27 +44,27 @@ def _embeddings_url(url: str) -> str:
 def read(reply: Any, answers: int) -> ParsedResponse:
     """Parse the vectors, concatenated in the order of the texts, and the usage.
 
-    Raises WrongShape unless there is one vector per text, all of equal length.
+    Raises TemplateMismatch unless there is one vector per text, all of equal length.
     """
     usage = reply.get("usage") if isinstance(reply, dict) else None
     tokens = read_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
     if answers == 1:
-        return ParsedResponse(values=values_of(resolve_pointer(reply, "/data/0/embedding")), input_tokens=tokens)
+        return ParsedResponse(values=parse_values(resolve_pointer(reply, "/data/0/embedding")), input_tokens=tokens)
     vectors = _in_order(resolve_pointer(reply, "/data"), answers)
     if len({len(vector) for vector in vectors}) > 1:
-        raise WrongShape("the embeddings must have equal lengths")
+        raise TemplateMismatch("the embeddings must have equal lengths")
     return ParsedResponse(values=tuple(number for vector in vectors for number in vector), input_tokens=tokens)
 
 
 def _in_order(data: Any, answers: int) -> list[tuple[float, ...]]:
-    """Return the vectors by the indices in the reply, or in their order without indices."""
+    """Return the vectors sorted by the indices in the reply, if it has any."""
     if not isinstance(data, list) or len(data) != answers:
         came = len(data) if isinstance(data, list) else 0
-        raise WrongShape(f"the reply must have {answers} embeddings, one per text, got {came}")
+        raise TemplateMismatch(f"the reply must have {answers} embeddings, one per text, got {came}")
     by_place: dict[Any, tuple[float, ...]] = {}
     for place, each in enumerate(data):
         index = each.get("index", place) if isinstance(each, dict) else place
         if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < answers or index in by_place:
-            raise WrongShape("embedding indices do not match the inputs")
-        by_place[index] = values_of(resolve_pointer(each, "/embedding"))
+            raise TemplateMismatch("embedding indices do not match the inputs")
+        by_place[index] = parse_values(resolve_pointer(each, "/embedding"))
     return [by_place[place] for place in range(answers)]

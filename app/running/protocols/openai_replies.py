@@ -1,4 +1,4 @@
-"""Formats of answers to chats, whole or as server-sent events: the interface, and OpenAI's chat completions."""
+"""Formats of answers to chats: the interface, and OpenAI's chat completions."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ class ChatFormat(Protocol):
         """Return the reply for a completion."""
 
     def write_chunk(self, chunk: Mapping[str, Any]) -> bytes:
-        """Return the events of a chunk of the answer, which has no finish reasons yet."""
+        """Return the events of a chunk of the answer; finish reasons come later."""
 
     def write_end(self, completion: Mapping[str, Any], ends: Sequence[Mapping[str, Any]]) -> bytes:
         """Return the last events.
@@ -27,7 +27,10 @@ class ChatFormat(Protocol):
         """
 
     def write_error(self, body: Mapping[str, Any]) -> bytes:
-        """Return the events of an error that ends the answer; ``body`` is the body of an error reply."""
+        """Return the events of an error that ends the answer.
+
+        ``body`` is the body of an error reply.
+        """
 
 
 def write_event(content: Mapping[str, Any], name: str | None = None) -> bytes:
@@ -41,7 +44,7 @@ def write_event(content: Mapping[str, Any], name: str | None = None) -> bytes:
 
 
 def requests_usage(request: OpenRequest) -> bool:
-    """Return whether a request asks for the usage at the end of a stream."""
+    """Return whether a request requires the usage at the end of a stream."""
     options = (request.model_extra or {}).get("stream_options")
     return isinstance(options, dict) and bool(options.get("include_usage"))
 

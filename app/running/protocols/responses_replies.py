@@ -1,17 +1,20 @@
-"""OpenAI's Responses API as a server: writes answers to chats as responses, whole or as server-sent events."""
+"""OpenAI's Responses API as a server: writes answers to chats as responses.
+
+Answers are whole responses or server-sent events.
+"""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from app.running.protocols.answer_pieces import (
+    AnswerPiece,
     OpenBlock,
-    Piece,
-    count_of,
-    first_choice,
+    get_choice_message,
+    get_first_choice,
+    get_token_count,
     list_pieces,
     make_id,
-    message_of,
 )
 from app.running.protocols.openai_replies import write_event
 from models.responses import ResponsesRequest
@@ -42,25 +45,27 @@ class ResponseFormat:
 
     def write_reply(self, completion: Mapping[str, Any]) -> dict[str, Any]:
         """Return the response for a completion."""
-        choice = first_choice(completion)
-        items = [_item(piece, self._item_id(place)) for place, piece in enumerate(list_pieces(message_of(choice)))]
+        choice = get_first_choice(completion)
+        items = [
+            _item(piece, self._item_id(place)) for place, piece in enumerate(list_pieces(get_choice_message(choice)))
+        ]
         return self._ended(completion, choice, items)
 
     def write_chunk(self, chunk: Mapping[str, Any]) -> bytes:
-        """Return the events of a chunk: items begin, continue, and end, one after the other."""
+        """Return the events of a chunk: items start, continue, and end in turn."""
         events = [*self._begin()]
-        for piece in list_pieces(message_of(first_choice(chunk))):
+        for piece in list_pieces(get_choice_message(get_first_choice(chunk))):
             events += self._take(piece)
         return b"".join(events)
 
     def write_end(self, completion: Mapping[str, Any], ends: Sequence[Mapping[str, Any]]) -> bytes:
         """Return the end of the last item, and the complete response."""
         events = [*self._begin(), *self._close()]
-        response = self._ended(completion, first_choice({"choices": ends}), self._items)
+        response = self._ended(completion, get_first_choice({"choices": ends}), self._items)
         return b"".join(events) + self._event(f"response.{response['status']}", response=response)
 
     def write_error(self, body: Mapping[str, Any]) -> bytes:
-        """Return the error, and the failed response."""
+        """Return the events of the error and of the failed response."""
         error = body["error"]
         stated = {name: error[name] for name in ("code", "message", "param")}
         failed = self._response("failed", self._items) | {"error": {**stated, "code": "server_error"}}
@@ -77,7 +82,7 @@ class ResponseFormat:
             yield self._event("response.created", response=response)
             yield self._event("response.in_progress", response=response)
 
-    def _take(self, piece: Piece) -> Iterator[bytes]:
+    def _take(self, piece: AnswerPiece) -> Iterator[bytes]:
         if not self._open.is_continued_by(piece):
             yield from self._close()
             yield from self._open_item(piece)
@@ -87,9 +92,9 @@ class ResponseFormat:
             logprobs: dict[str, Any] = {"logprobs": []} if piece.kind == "text" else {}
             yield self._event(f"{name}.delta", **self._place(piece), delta=piece.text, **logprobs)
 
-    def _open_item(self, piece: Piece) -> Iterator[bytes]:
+    def _open_item(self, piece: AnswerPiece) -> Iterator[bytes]:
         self._open.piece, self._texts = piece, []
-        item = _item(Piece(piece.kind, "", piece.index, piece.name, piece.call_id), self._item_id(), RUNNING)
+        item = _item(AnswerPiece(piece.kind, "", piece.index, piece.name, piece.call_id), self._item_id(), RUNNING)
         if piece.kind == "call":
             yield self._event("response.output_item.added", output_index=len(self._items), item=item)
             return
@@ -99,12 +104,12 @@ class ResponseFormat:
         yield self._event("response.content_part.added", **self._place(piece), part=part)
 
     def _close(self) -> Iterator[bytes]:
-        """Yield the ends of the open item, whose text is complete."""
+        """Yield the final events of the open item, whose text is complete."""
         piece = self._open.close_block()
         if piece is None:
             return
         text, place = "".join(self._texts), self._place(piece)
-        item = _item(Piece(piece.kind, text, piece.index, piece.name, piece.call_id), self._item_id())
+        item = _item(AnswerPiece(piece.kind, text, piece.index, piece.name, piece.call_id), self._item_id())
         if piece.kind == "call":
             yield self._event(f"{_CALL_EVENTS}.done", **place, arguments=text, name=piece.name)
         else:
@@ -116,7 +121,7 @@ class ResponseFormat:
         yield self._event("response.output_item.done", output_index=len(self._items), item=item)
         self._items.append(item)
 
-    def _place(self, piece: Piece) -> dict[str, Any]:
+    def _place(self, piece: AnswerPiece) -> dict[str, Any]:
         place = {"item_id": self._item_id(), "output_index": len(self._items)}
         return place if piece.kind == "call" else {**place, "content_index": 0}
 
@@ -133,7 +138,7 @@ class ResponseFormat:
         return response | {"incomplete_details": details, "usage": usage, "parsimony": run}
 
     def _response(self, status: str, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return a response without an ending; OpenAI's clients expect the fields of the request."""
+        """Return an unfinished response; OpenAI's clients expect the request's fields in it."""
         request, extra = self._request, self._request.model_extra or {}
         asked = request.model_dump(exclude_none=True, include={"text", "reasoning", "tools", "tool_choice"})
         fields: dict[str, Any] = {
@@ -164,7 +169,7 @@ class ResponseFormat:
         }
 
 
-def _item(piece: Piece, item_id: str, status: str = DONE) -> dict[str, Any]:
+def _item(piece: AnswerPiece, item_id: str, status: str = DONE) -> dict[str, Any]:
     """Return the item of a complete piece."""
     head = {"id": item_id, "status": status}
     if piece.kind == "call":
@@ -180,15 +185,15 @@ def _item(piece: Piece, item_id: str, status: str = DONE) -> dict[str, Any]:
 
 
 def _usage(completion: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokens in the form of responses.
+    """Return the token counts in the form of responses.
 
     >>> _usage({"usage": {"prompt_tokens": 9, "completion_tokens": 2}})["total_tokens"]
     11
     """
     usage = completion.get("usage") or {}
-    sent, came = count_of(usage, "prompt_tokens"), count_of(usage, "completion_tokens")
-    cached = count_of(usage, "prompt_tokens_details", "cached_tokens")
-    reasoning = count_of(usage, "completion_tokens_details", "reasoning_tokens")
+    sent, came = get_token_count(usage, "prompt_tokens"), get_token_count(usage, "completion_tokens")
+    cached = get_token_count(usage, "prompt_tokens_details", "cached_tokens")
+    reasoning = get_token_count(usage, "completion_tokens_details", "reasoning_tokens")
     return {
         "input_tokens": sent,
         "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},

@@ -52,7 +52,10 @@ def _refuse_unsupported(request: ResponsesRequest) -> None:
 
 
 def list_chat_messages(request: ResponsesRequest) -> list[dict[str, Any]]:
-    """Return the messages of a chat; the calls of one turn are combined in one message, as the chat API requires."""
+    """Return the messages of a chat.
+
+    The calls of one turn are combined in one message, as the chat API requires.
+    """
     messages: list[dict[str, Any]] = []
     if request.instructions:
         messages.append({"role": "system", "content": request.instructions})
@@ -68,7 +71,7 @@ def list_chat_messages(request: ResponsesRequest) -> list[dict[str, Any]]:
 
 
 def _add_item(messages: list[dict[str, Any]], item: InputItem) -> list[dict[str, Any]]:
-    """Add an item to the messages; return the parts of a result that are no text."""
+    """Add an item to the messages; return the parts of a result that are not text."""
     last = messages[-1] if messages and messages[-1]["role"] == "assistant" else None
     match item:
         case MessageItem():
@@ -93,7 +96,7 @@ def _add_item(messages: list[dict[str, Any]], item: InputItem) -> list[dict[str,
 
 
 def _content(item: MessageItem) -> Any:
-    """Return the content of a message: a text where it is one, which every model's server can read."""
+    """Return the content of a message; as a plain text if possible, for all servers."""
     if isinstance(item.content, str):
         return item.content
     parts = list(_parts(item.content))

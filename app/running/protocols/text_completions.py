@@ -1,24 +1,24 @@
-"""OpenAI's older completions API as a server: a prompt is a chat of one message."""
+"""OpenAI's legacy completions API as a server: a prompt is a chat of one message."""
 
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.running.protocols.answer_pieces import list_pieces, make_id, message_of
+from app.running.protocols.answer_pieces import get_choice_message, list_pieces, make_id
 from app.running.protocols.openai_replies import requests_usage, write_event
 from models.chat import INDEX, ChatRequest
 from models.completions import CompletionRequest
 
 
 def to_chat_request(request: CompletionRequest) -> ChatRequest:
-    """Return a chat request with the prompt as a user's message."""
+    """Return a chat request with the prompt as a user message."""
     messages = [{"role": "user", "content": request.prompt}]
     options = request.model_extra or {}
     return ChatRequest.from_parts(request.model, messages, options, stream=request.stream, extras=request.parsimony)
 
 
 class PromptFormat:
-    """Writer of OpenAI's older completions, which have texts only."""
+    """Writer of OpenAI's legacy completions, which contain only texts."""
 
     def __init__(self, request: CompletionRequest) -> None:
         self._request = request
@@ -36,7 +36,7 @@ class PromptFormat:
         }
 
     def write_chunk(self, chunk: Mapping[str, Any]) -> bytes:
-        """Return the texts of the chunk as an event; nothing without a text."""
+        """Return the texts of the chunk as an event; empty without a text."""
         choices = [one for one in map(_choice, chunk["choices"]) if one["text"]]
         return write_event({**self._head, "choices": choices}) if choices else b""
 
@@ -54,7 +54,7 @@ class PromptFormat:
 
 
 def _choice(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a choice of a chat as one of a completion: its text, or its refusal."""
-    text = "".join(piece.text for piece in list_pieces(message_of(choice)) if piece.kind in ("text", "refusal"))
+    """Convert a choice of a chat to a choice of a completion: its text or refusal."""
+    text = "".join(piece.text for piece in list_pieces(get_choice_message(choice)) if piece.kind in ("text", "refusal"))
     finish = choice.get("finish_reason")
     return {"text": text, INDEX: choice.get(INDEX, 0), "logprobs": None, "finish_reason": finish}

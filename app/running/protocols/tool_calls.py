@@ -1,4 +1,4 @@
-"""Tool calls of language models: whether they call known functions with valid arguments."""
+"""Validation of language models' tool calls: known functions, valid arguments."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from app.running.templates import WrongShape
+from app.running.request_templates import TemplateMismatch
 from models.chat import INDEX
 
 MAX_SCHEMAS = 256
@@ -15,17 +15,17 @@ MAX_SCHEMAS = 256
 
 
 def list_tool_calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tool calls of a message, also one in the older form ``function_call``."""
+    """Return the tool calls of a message, including the legacy form ``function_call``."""
     calls = message.get("tool_calls")
     older = message.get("function_call")
     listed = [one for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
     return listed or ([{"type": "function", "function": older}] if isinstance(older, dict) else [])
 
 
-def spell_tool_calls(calls: Iterable[Mapping[str, Any]]) -> str:
+def canonicalize_tool_calls(calls: Iterable[Mapping[str, Any]]) -> str:
     """Return tool calls as a canonical text, which does not depend on their ids.
 
-    >>> spell_tool_calls([{"id": "1", "type": "function", "function": {"name": "add", "arguments": "{}"}}])
+    >>> canonicalize_tool_calls([{"id": "1", "type": "function", "function": {"name": "add", "arguments": "{}"}}])
     '[{"function":{"arguments":"{}","name":"add"},"type":"function"}]'
     """
     without_ids = [{name: value for name, value in call.items() if name not in ("id", INDEX)} for call in calls]
@@ -33,7 +33,7 @@ def spell_tool_calls(calls: Iterable[Mapping[str, Any]]) -> str:
 
 
 def are_valid_calls(calls: Iterable[Mapping[str, Any]], options: Mapping[str, Any]) -> bool:
-    """Return whether each call names a function of the request, with arguments that fit its JSON schema.
+    """Return whether each call has a requested function and arguments that fit its schema.
 
     Arguments are not checked if the schema is invalid, or refers to other documents.
     """
@@ -65,7 +65,10 @@ def _fits(schema: bytes, arguments: Any) -> bool:
 
 @lru_cache(maxsize=MAX_SCHEMAS)
 def _compile_schema(schema: bytes) -> Any:
-    """Return the validator of a schema, whose patterns take linear time; None if it cannot be used."""
+    """Return the validator of a JSON schema; None if the schema cannot be used.
+
+    Its patterns are matched in linear time.
+    """
     try:
         return jsonschema_rs.validator_for(
             orjson.loads(schema), pattern_options=jsonschema_rs.RegexOptions(), retriever=_refuse_reference
@@ -75,4 +78,4 @@ def _compile_schema(schema: bytes) -> Any:
 
 
 def _refuse_reference(uri: str) -> Any:
-    raise WrongShape("a schema must not refer to another document")
+    raise TemplateMismatch("a schema must not refer to another document")

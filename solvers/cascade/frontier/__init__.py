@@ -1,9 +1,9 @@
 """Trade-off frontier of cascades: expected cost, error, and worst-case time, from one fit.
 
 The paper gives each classifier the threshold of its own target precision. Here thresholds, subset, order, and last
-classifier are optimized together. The objective, for every price (errors per unit of cost), is the
+classifier are optimized together. For every price (errors per unit of cost), the search minimizes
 
-    least error + price · cost over cascades and their thresholds
+    error + price · cost over cascades and their thresholds
 
 =======================  =====================================================================================
 module                   contents

@@ -8,8 +8,8 @@ depend on it either. So the recurrence
     unanswered
 
 finds the optimum over all subsets and orders (as in ``subset_search``, with an additional error). The objective of a
-cascade is V(S) plus price · cost and the error of its last classifier. Few rows suffice to learn the level, because all
-classifiers share it.
+cascade is V(S) plus price · cost and the error of its last classifier. All classifiers share the level, so few rows
+suffice to learn it.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,8 +36,9 @@ def ignore_report(message: str) -> None:
 
 
 def find_candidates(rows: CalibratedRows, prices: Floats, report: Report = ignore_report) -> set[ThresholdCascade]:
-    """Return the best cascade for each level and price, and for some of them also the best cascade within every
-    deadline.
+    """Return the best cascade for each level and price.
+
+    For some levels and prices, also return the best cascade within every deadline.
 
     Complexity: O(L (N n + n^2 2^n P)) time for N rows, n classifiers, L levels, and P prices; O(n 2^n P) memory.
     """
@@ -75,11 +76,11 @@ class _SolvedProgram:
 
     @property
     def best(self) -> int:
-        """Place of the least objective."""
+        """Index of the least objective."""
         return int(self.objective.argmin())
 
     def trace_cascade(self, end: int) -> ThresholdCascade:
-        """Trace a cascade back from its end: its set and its last classifier."""
+        """Return the set and the last classifier of the cascade that ends at an index."""
         rest, last = divmod(end, len(self.objective) // len(self.previous))
         members = [last]
         while rest:
@@ -120,12 +121,15 @@ def choose_prices(rows: CalibratedRows, count: int = PRICE_COUNT) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcceptanceProgram:
-    """Means over all rows, (n, 2^n): entry (k, S) counts only rows that every member of S leaves unanswered.
+    """Mean costs and errors, (n, 2^n), of each classifier k after each set S of classifiers.
+
+    Entry (k, S) is a mean over all rows, but only rows that every member of S leaves unanswered contribute.
+
 
     Attributes:
         cost: cost of calling k.
         wrong: error of k's accepted answers.
-        wrong_as_last: error of all answers of k.
+        wrong_as_last: error of all answers of k, as the last classifier.
     """
 
     cost: Floats
@@ -134,8 +138,10 @@ class AcceptanceProgram:
 
     @classmethod
     def from_rows(cls, rows: CalibratedRows, accepts: Bools) -> "AcceptanceProgram":
-        """Compute the means of all sets at once: bin rows by the set of classifiers that leave them unanswered, then
-        sum over supersets."""
+        """Compute the means of all sets at once.
+
+        Bins rows by the set of classifiers that leave them unanswered, then sums the bins over supersets.
+        """
         n = accepts.shape[1]
         left_by = (~accepts * (1 << np.arange(n))).sum(axis=1)
         weights = (rows.costs, rows.wrong * accepts, rows.wrong)
@@ -150,7 +156,10 @@ class AcceptanceProgram:
         return cls(*sums)
 
     def solve_values(self, prices: Floats) -> tuple[Floats, Int8s]:
-        """Return V of every set at P prices, (2^n, P), and the member of the set that is called last."""
+        """Return the least objective of every set of called classifiers at P prices, (2^n, P), and the last one called.
+
+        The minimum is over the orders of calls.
+        """
         n = len(self.cost)
         value = np.full((1 << n, len(prices)), np.inf)
         value[0] = 0.0
@@ -177,7 +186,7 @@ class AcceptanceProgram:
 
 @cache
 def _membership(n: int) -> Bools:
-    """Return which sets hold which member, (2^n, n)."""
+    """Return which sets contain which classifier, (2^n, n)."""
     return np.asarray((np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1)
 
 

@@ -1,5 +1,6 @@
-"""Confidence calibration (logistic or isotonic): converts a confidence of any scale to the probability of being
-correct.
+"""Confidence calibration: map confidences of any scale to probabilities of being correct.
+
+The fitted curve is logistic or isotonic.
 
 Confidences may be votes, margins, percentages, or log-probabilities.
 """
@@ -10,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.item_splits import ItemRows
+from solvers.item_splits import GroupedRows
 
 CurveKind = Literal["constant", "logistic", "isotonic"]
 MIN_ISOTONIC_ROWS = 100
@@ -24,14 +25,17 @@ MAX_STEPS, MIN_STEP, MIN_CURVATURE = 100, 1e-9, 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedConfidences:
-    """Probability of being correct for each row, (N,), monotone in the confidence; and the type of the fitted curve."""
+    """Calibrated confidences of the rows, and the type of the fitted curve.
+
+    The probability of being correct, (N,), is monotone in the confidence.
+    """
 
     values: Floats
     kind: CurveKind
 
 
 def calibrate_confidences(confidences: Floats, quality: Floats, items: Int64s) -> CalibratedConfidences:
-    """Fit a rising curve from confidence to quality by cross-validation, logistic or isotonic.
+    """Fit a rising curve, logistic or isotonic, from confidence to quality by cross-validation.
 
     The curve is constant if answers with higher confidence are not more often correct.
 
@@ -41,7 +45,7 @@ def calibrate_confidences(confidences: Floats, quality: Floats, items: Int64s) -
         items: (N,), equal for rows of one item, which share a fold.
     Complexity: O(N log N).
     """
-    grouped = ItemRows.from_codes(items)
+    grouped = GroupedRows.from_codes(items)
     count = len(grouped.first)
     if count < 2 or float(np.ptp(confidences)) == 0.0:
         return CalibratedConfidences(np.full(len(quality), quality.mean()), "constant")
@@ -74,7 +78,7 @@ def _fit_and_predict(kind: CurveKind, confidences: Floats, quality: Floats, new_
 
 
 def _fit_logistic(confidences: Floats, quality: Floats, new_confidences: Floats) -> Floats:
-    """Fit a logistic curve to graded answers: each row is correct with weight quality, else wrong."""
+    """Fit a logistic curve to graded answers: a row counts as correct with weight ``quality``, else as wrong."""
     spread = float(confidences.std())
     mean = float(quality.mean())
     if spread == 0.0 or mean in (0.0, 1.0):

@@ -19,8 +19,9 @@ def _empty_array() -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FrontierContents:
-    """p operating points, which are cascades with thresholds, by rising cost on the build half; p = 0 in plans of older
-    versions.
+    """p operating points: cascades with thresholds, by rising cost on the build half.
+
+    Plans of older versions have no points (p = 0).
 
     The points have n classifiers and r calls in total.
     """

@@ -1,8 +1,9 @@
-"""Cross-fitting of the frontier: the outcome of every operating point on rows that it was not learned from.
+"""Cross-fitting of the frontier: outcomes of each operating point on rows that it was not fitted to.
 
-The frontier of the plan learns from all rows. To measure it, a frontier is learned again without each fold in turn. For
-each point of the plan, a mixture of this frontier with the point's learned cost, within the point's maximum duration,
-decides for the rows of the fold. Single classifiers need no cross-fitting, because they learn nothing.
+The frontier of the plan is fitted to all rows. To measure it, a fold frontier is fitted without each fold in turn. Each
+point of the plan is represented by a mixture of the fold frontier. The mixture has the point's mean cost and keeps the
+point's maximum duration. It decides for the rows of the fold. Single classifiers need no cross-fitting, because they
+are not fitted.
 
 Source: Stone, *Cross-validatory choice and assessment of statistical predictions*, 1974.
 """
@@ -21,7 +22,7 @@ class PointOutcomes:
     """Outcomes of p points on the n measured rows.
 
     Attributes:
-        rows: (n,), rising indices into the trace.
+        rows: (n,), row indices in the trace, rising.
         right: (p, n), expected quality of each row's answer.
         costs: (p, n), expected cost.
     """
@@ -33,7 +34,7 @@ class PointOutcomes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedFrontier:
-    """Cascades with raw thresholds that were learned from some rows, and their results on these rows.
+    """Cascades with raw thresholds fitted to some rows, and their results on these rows.
 
     Attributes:
         costs: (p,), mean cost.
@@ -48,10 +49,11 @@ class LearnedFrontier:
     _hulls: dict[float, Int64s] = field(default_factory=dict)
 
     def find_mixture(self, cost: float, longest: float) -> tuple[int, int, float]:
-        """Return two cascades within a maximum duration, and the share of the second, so that the mean cost is as
-        given.
+        """Return two cascades and the share of the second, so that the mean cost is as given.
 
-        The cheapest cascade is returned if it costs more.
+        Both cascades keep a maximum duration.
+
+        If even the cheapest cascade costs more, it is returned alone.
         """
         hull = self._hulls.get(longest)
         if hull is None:
@@ -68,8 +70,7 @@ def cross_fit_points(
     """Return the outcomes of the plan's points on the rows of all folds.
 
     Args:
-        folds: for each fold, the frontier that was learned from the other rows, the rows of the fold, and their
-            indices.
+        folds: for each fold, the frontier fitted to the other rows, the rows of the fold, and their indices.
     Complexity: O(p n), and O(n) per call of a learned cascade.
     """
     parts = [_replay_fold(plan, learned, rows) for learned, rows, _ in folds]

@@ -10,12 +10,12 @@ import numpy as np
 from models import Trace
 from models.arrays import Bools, Floats, Int64s
 from models.cascade import CascadeOptions
+from solvers.cascade.deadline_thresholds import measure_execution_times
 from solvers.cascade.frontier.acceptance_levels import Report
 from solvers.cascade.frontier.calibration import CalibratedConfidences, calibrate_confidences
 from solvers.cascade.frontier.cross_fit import LearnedFrontier, PointOutcomes, cross_fit_points
 from solvers.cascade.frontier.rows import NEVER_ACCEPT, CalibratedRows, ThresholdCascade
-from solvers.cascade.frontier.search import SelectedCascades, complexity_penalty, search_frontier
-from solvers.cascade.thresholds import mean_and_worst_time
+from solvers.cascade.frontier.search import SelectedCascades, compute_complexity_penalty, search_frontier
 from solvers.item_splits import effective_rows
 from solvers.statistics import standard_error_of_mean
 
@@ -38,7 +38,7 @@ def fit_frontier(
     """
     every = np.arange(dataset.rows)
     columns = _select_columns(dataset, every)
-    times = [mean_and_worst_time(dataset.costs[:, j], options.worst_case_quantile) for j in columns.tolist()]
+    times = [measure_execution_times(dataset.costs[:, j], options.worst_case_quantile) for j in columns.tolist()]
     worst = np.array([each[1] for each in times])
     has_confidence = np.array([dataset.spec.classifiers[j].confidence is not None for j in columns.tolist()])
     searched = _SearchedRows(dataset, columns, worst, has_confidence)
@@ -74,7 +74,10 @@ def _report_fold(report: Report, fold: int, folds: int, message: str) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SearchedRows:
-    """A trace with the classifiers of the search: their columns, worst-case times, and which have confidences."""
+    """A trace with the classifiers of the search.
+
+    Includes their columns, worst-case times, and whether they return confidences.
+    """
 
     dataset: Trace
     columns: Int64s
@@ -97,7 +100,10 @@ class _SearchedRows:
     def learn_frontier(
         self, rows: Int64s, report: Report, *, known: SelectedCascades | None = None
     ) -> tuple[LearnedFrontier, CalibratedRows, SelectedCascades, dict[str, str]]:
-        """Search the frontier on some rows; return it, the rows, the selection, and each classifier's calibration."""
+        """Search the frontier on some rows.
+
+        Return the frontier, the rows, the selected cascades, and the calibration of each classifier.
+        """
         raw = self.read_rows(rows)
         fitted = [_calibrate_column(self.dataset, rows, j) for j in self.columns.tolist()]
         values = np.column_stack([np.full(len(rows), np.nan) if one is None else one.values for one in fitted])
@@ -107,7 +113,7 @@ class _SearchedRows:
         cascades = tuple(_to_confidences(one, calibrated, raw.confidences) for one in kept.cascades)
         means = np.array([raw.mean_outcome(one) for one in cascades])
         independent = effective_rows(raw.items)
-        penalties = np.array([complexity_penalty(one, independent) for one in cascades])
+        penalties = np.array([compute_complexity_penalty(one, independent) for one in cascades])
         maxima = np.array([raw.maximum_duration(one.members) for one in cascades])
         names = [self.dataset.spec.classifiers[j].name for j in self.columns.tolist()]
         calibration = {name: one.kind for name, one in zip(names, fitted, strict=True) if one is not None}
@@ -117,8 +123,8 @@ class _SearchedRows:
 def _select_columns(dataset: Trace, build: Int64s) -> Int64s:
     """Return the classifiers to search, in the order of the trace.
 
-    With too many these are Pareto-optimal ones, evenly from the cheapest to the most accurate, then the most accurate
-    others.
+    If there are too many, Pareto-optimal classifiers are selected evenly from the cheapest to the most accurate. The
+    most accurate other classifiers fill the remaining places.
     """
     errors, costs = 1 - dataset.quality[build].mean(axis=0), dataset.costs[build].mean(axis=0)
     names = [classifier.name for classifier in dataset.spec.classifiers]

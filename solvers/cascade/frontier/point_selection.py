@@ -19,23 +19,29 @@ RELATIVE_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class PointMixture:
-    """Two operating points, and the share of items for the second, more expensive one; 0 if all use the first."""
+    """Two operating points, and the share of items that use the second, more expensive one.
+
+    The share is 0 if all items use the first point.
+    """
 
     first: int
     second: int
     share: float
 
     def choose_for_item(self, item: str | None) -> int:
-        """Return the index of an item's point; deterministic in the item's id."""
+        """Return the index of the point for an item; deterministic in the item's id."""
         return self.second if self.share and item is not None and tie_break_from_id(item) < self.share else self.first
 
     def mix(self, values: Floats) -> float:
-        """Return the mean of a quantity over both points; the mean of standard errors is an upper bound."""
+        """Return the weighted mean of a quantity over both points.
+
+        For standard errors, the result is an upper bound.
+        """
         return float((1 - self.share) * values[self.first] + self.share * values[self.second])
 
 
 class PointSelector:
-    """Selects operating points of a plan from the hull of the points within a requested deadline."""
+    """Selects operating points of a plan among those on the hull within a deadline."""
 
     def __init__(self, contents: FrontierContents, among: Bools | None = None) -> None:
         self._points = contents
@@ -46,9 +52,10 @@ class PointSelector:
         self._safe_accuracies = contents.point_accuracies - contents.point_accuracy_errors
 
     def find_hull(self, deadline: float | None) -> Int64s:
-        """Return the points on the hull of build-half cost and accuracy within a deadline, by rising cost.
+        """Return the points on the hull of cost and accuracy within a deadline, by rising cost.
 
-        Holdout rows do not select points, so their results are unbiased. Hulls are cached.
+        Cost and accuracy are those of the build half. Holdout rows do not select points, so holdout results are
+        unbiased. Hulls are cached.
 
         Raises:
             Infeasible: no point is within the deadline.
@@ -68,8 +75,10 @@ class PointSelector:
         return hull
 
     def list_min_budgets(self, deadline: float | None) -> list[tuple[float, int]]:
-        """Return the points that a budget can select within a deadline, as (least budget that selects it, index of the
-        point)."""
+        """Return the points that a budget can select within a deadline.
+
+        Each entry is (least budget that selects the point, index of the point).
+        """
         hull = self.find_hull(deadline)
         costs = np.maximum.accumulate(self._safe_costs[hull])
         last = np.append(costs[1:] > costs[:-1], True)
@@ -78,8 +87,8 @@ class PointSelector:
     def choose(self, query: CascadeQuery) -> PointMixture:
         """Choose the most accurate point within ``budget``, or the cheapest that reaches ``min_accuracy``.
 
-        Limits hold on holdout rows with a margin of one standard error. If the query has an item id, two neighboring
-        points are mixed; else the point within the limits is used.
+        Limits hold on holdout rows with a margin of one standard error. With an item id in the query, two neighboring
+        points are mixed. Without one, the single point within the limits is used.
 
         Raises:
             Infeasible: no point is within the limits.

@@ -14,8 +14,10 @@ NEVER_ACCEPT = np.inf
 
 @dataclass(frozen=True, slots=True)
 class ThresholdCascade:
-    """Classifiers in calling order, as column indices. Answers of all but the last are accepted at or above the
-    threshold."""
+    """Classifiers in calling order, as column indices, with accept thresholds.
+
+    The answer of the last classifier is always accepted.
+    """
 
     members: tuple[int, ...]
     thresholds: tuple[float, ...]
@@ -31,8 +33,7 @@ class CalibratedRows:
         wrong: (N, n), 1 minus answer quality.
         costs: (N, n).
         worst: (n,), worst-case times.
-        has_confidence: (n,), whether a classifier has a confidence; a classifier without confidence must be the last
-            one.
+        has_confidence: (n,), whether a classifier returns confidences; one without confidences must be called last.
         items: (N,), equal for rows of one item.
     """
 
@@ -55,7 +56,9 @@ class CalibratedRows:
         )
 
     def replay_rows(self, cascade: ThresholdCascade) -> tuple[Floats, Floats, list[float]]:
-        """Replay every row; return its cost, (N,), its error, (N,), and the share of rows that reach each member.
+        """Replay every row.
+
+        Return the cost, (N,), and error, (N,), of each row, and the share of rows that reach each member.
 
         Complexity: O(N) per member.
         """

@@ -1,5 +1,8 @@
-"""Search for the frontier: choose between one level and separate thresholds by cross-validation, and find hulls within
-deadlines."""
+"""Search for the frontier of cascades.
+
+Cross-validation chooses between one acceptance level and separate thresholds. Then, for each deadline, the points on
+the cost-error hull of the cascades within it are kept.
+"""
 
 from dataclasses import dataclass
 
@@ -16,7 +19,7 @@ from solvers.cascade.frontier.acceptance_levels import (
 )
 from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
 from solvers.cascade.frontier.separate_thresholds import RankedRows, list_neighbors
-from solvers.item_splits import ItemRows, effective_rows
+from solvers.item_splits import GroupedRows, effective_rows
 
 FOLDS, COMPARED_PRICES = 3, 8
 """Number of folds, and of prices, in the cross-validation of separate thresholds."""
@@ -32,7 +35,7 @@ MIN_SEPARATE_ROWS = 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectedCascades:
-    """Selected cascades, by rising cost; and whether each classifier has a separate threshold."""
+    """Selected cascades, by rising cost, and whether each classifier has its own threshold."""
 
     cascades: tuple[ThresholdCascade, ...]
     separate: bool
@@ -44,8 +47,8 @@ def search_frontier(
     """Find the cascades of least error for every cost, within every worst-case time.
 
     Args:
-        known: further candidates, which also determine whether each classifier has a separate threshold. None:
-            cross-validation determines it.
+        known: further candidates. Their choice between one level and separate thresholds is reused. None:
+            cross-validation chooses.
     Complexity: O(L (N n + n^2 2^n P)) of ``acceptance_levels``, and O(P n^2 N) of ``separate_thresholds`` per sweep.
     """
     prices = choose_prices(rows)
@@ -70,12 +73,12 @@ def _sort_key(cascade: ThresholdCascade) -> tuple[int, tuple[int, ...], tuple[fl
 def select_cascades(rows: CalibratedRows, cascades: list[ThresholdCascade]) -> list[ThresholdCascade]:
     """Return cascades on the hull of cost and penalized error within worst-case times, by rising cost.
 
-    Single classifiers are always kept, and their times are among the worst-case times, so that tight deadlines and
-    exclusions are feasible.
+    Single classifiers are always kept, and their times are among the worst-case times. So tight deadlines and
+    exclusions stay feasible.
     """
     measured = np.array([rows.mean_outcome(one) for one in cascades])
     independent = effective_rows(rows.items)
-    measured[:, 1] += [complexity_penalty(one, independent) for one in cascades]
+    measured[:, 1] += [compute_complexity_penalty(one, independent) for one in cascades]
     longest = np.array([rows.maximum_duration(one.members) for one in cascades])
     alone = np.array([len(one.members) == 1 for one in cascades])
     chosen = set(np.flatnonzero(alone).tolist())
@@ -86,21 +89,26 @@ def select_cascades(rows: CalibratedRows, cascades: list[ThresholdCascade]) -> l
     return [cascades[i] for i in sorted(chosen, key=lambda i: (measured[i, 0], -measured[i, 1], longest[i]))]
 
 
-def complexity_penalty(cascade: ThresholdCascade, rows: int) -> float:
-    """Return the penalty on training error for the number of classifiers, because each further one corrects some rows
-    by chance."""
+def compute_complexity_penalty(cascade: ThresholdCascade, rows: int) -> float:
+    """Return the penalty on training error for the number of classifiers.
+
+    Each further classifier corrects some training rows by chance.
+    """
     return PENALTY_ROWS * (len(cascade.members) - 1) / rows
 
 
 def _sample_limits(longest: Floats) -> Floats:
-    """Return worst-case times for which hulls are kept: the least, the largest, and some between."""
+    """Return the worst-case times for which hulls are computed: the least, the largest, and some between."""
     distinct = np.unique(longest)
     places = np.unique(np.linspace(0, len(distinct) - 1, MAX_DEADLINES).round().astype(np.int64))
     return np.asarray(distinct[places])
 
 
 def _improve(ranked: RankedRows, kept: list[ThresholdCascade], prices: Floats, report: Report) -> set[ThresholdCascade]:
-    """Improve cascades of one level: the best at each price with neighbors, others by thresholds alone."""
+    """Improve cascades that share one acceptance level.
+
+    The best cascade at each price is improved by neighbors. The others are improved by thresholds alone.
+    """
     measured = np.array([ranked.rows.mean_outcome(one) for one in kept])
     starts = [(kept[int((measured @ (price, 1.0)).argmin())], price) for price in prices[::PRICE_STRIDE].tolist()]
     best = set[ThresholdCascade]()
@@ -111,7 +119,10 @@ def _improve(ranked: RankedRows, kept: list[ThresholdCascade], prices: Floats, r
 
 
 def _hull_slopes(measured: Floats) -> list[float]:
-    """Return the approximate price at which each cascade is best: slopes of the hull of measured, (n, 2)."""
+    """Return the approximate price at which each cascade is best.
+
+    The prices are slopes of the hull of ``measured``, (n, 2).
+    """
     hull = lower_hull(measured[:, 0], measured[:, 1])
     ends = measured[hull]
     rise = np.append(-np.diff(ends[:, 1]) / np.maximum(np.diff(ends[:, 0]), 1e-300), 0.0)
@@ -132,7 +143,7 @@ def _descend(ranked: RankedRows, start: ThresholdCascade, price: float) -> Thres
 
 
 def _supports_separate(rows: CalibratedRows, prices: Floats, report: Report) -> bool:
-    part = ItemRows.from_codes(rows.items).place % FOLDS
+    part = GroupedRows.from_codes(rows.items).place % FOLDS
 
     def report_comparison(_: str) -> None:
         report("comparing separate thresholds with one level")

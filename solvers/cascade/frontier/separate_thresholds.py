@@ -2,8 +2,8 @@
 
 A row that is answered at step j has the error of that answer. Any other row that reaches step j has the cost and error
 of the later steps. With all other thresholds fixed, both are known for every row, so one pass over the rows by falling
-confidence finds the best threshold of step j. No step increases ``error + price · cost`` on the rows, so the descent
-ends.
+confidence finds the best threshold of step j. No update increases ``error + price · cost`` on the rows, so the descent
+terminates.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ TIE_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedRows:
-    """Rows, with their order by falling confidence and the ends of ties for each classifier, (N, n) both."""
+    """Rows with, for each classifier, their order by falling confidence and the ends of ties, (N, n) both."""
 
     rows: CalibratedRows
     order: Int64s
@@ -75,7 +75,9 @@ class RankedRows:
         return waiting
 
     def _best_threshold(self, k: int, gain: Floats, asking: float, present: float) -> float:
-        """Return the best accept threshold; the present one if none is better, ``NEVER_ACCEPT`` to remove it.
+        """Return the best accept threshold of a classifier.
+
+        Return the present threshold if none is better, and ``NEVER_ACCEPT`` if the classifier should be removed.
 
         Args:
             gain: (N,), gain of accepting each row.

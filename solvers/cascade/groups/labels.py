@@ -5,9 +5,9 @@ keeps its non-dominated labels or, without a deadline, the label of least expect
 duration plus a lower bound of the remaining duration exceeds the duration of the best known cascade within its
 deadline. So no optimal cascade is lost.
 
-Only calls are tried whose ratio of time to conditional success probability does not fall and stays below C_n. Optimal
-cascades have this property: by Lemma 2 for neighbors of different groups; for neighbors of one group, because otherwise
-the first could be removed.
+A call is tried only if its ratio of time to conditional success probability is at least that of the previous call and
+below C_n. Optimal cascades have this property: by Lemma 2 for neighbors of different groups; for neighbors of one
+group, because otherwise the first could be removed.
 
 Beam search: with a ``width``, at most ``width`` labels per level are extended, half of them selected by bound and half
 by an estimate of the result. The proved lower bound is the smaller one of the best cascade and the least bound of
@@ -43,7 +43,10 @@ class TooManyLabels(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Labels:
-    """Labels in columns: states (l, w), others (l,); before: previous label; member: called last (-1: none)."""
+    """Labels in columns: states (l, w), other arrays (l,).
+
+    ``before`` is the previous label. ``member`` is the member called last, -1 if none.
+    """
 
     states: Int64s
     maximum: Floats
@@ -132,7 +135,10 @@ class LabelSearch:
         return labels.expected + labels.left * estimate(labels.states, self._spare - labels.maximum)
 
     def _prune(self, labels: _Labels) -> tuple[_Labels, Floats]:
-        """Drop labels that cannot improve on the best known cascade; also return the bounds of the others."""
+        """Drop labels that cannot improve on the best known cascade.
+
+        Return the remaining labels and their bounds.
+        """
         lower = labels.expected
         for i, bound in enumerate(self._task.bounds):
             if i == 0 or len(labels) > _SECOND_BOUND_LABELS:
@@ -160,9 +166,10 @@ class LabelSearch:
         self._best = np.stack((maxima[keep], expected[keep]))
 
     def _best_within(self, maxima: Floats) -> Floats:
-        """Return the least known expected duration within each label's deadline, (l,), inf if there is none.
+        """Return the least known expected duration within each label's deadline, (l,); inf if there is none.
 
-        Known cascades must be within the deadline, or the label's maximum, beyond rounding errors.
+        If the search is for all deadlines, a label's deadline is its maximum duration. A tolerance covers rounding
+        errors.
         """
         allowed = maxima if self._task.for_all_deadlines else np.full(len(maxima), self._task.deadline)
         at = np.searchsorted(self._best[0], allowed * (1 - DEADLINE_TOLERANCE), side="right")

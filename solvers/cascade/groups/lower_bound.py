@@ -1,19 +1,21 @@
 """Lower bound, and heuristic, of the remaining expected duration of grouped classifiers, in closed form.
 
-Relaxation: after K_a of a group, a more powerful K_b costs only C_b - C_a instead of C_b, and can be called in parts,
-one for every member in between. Then a group is a chain of parts (cost, success probability), and chains are
-independent. The optimal order of parts is known: cut each chain into blocks of least expected cost per success
-probability, order blocks by this ratio, and stop when the ratio reaches the deterministic classifier's C_n (as in Lemma
-2, for blocks; Monma and Sidney's series-parallel sequencing).
+**Relaxation.** After K_a of a group, a more powerful K_b of the group costs only C_b - C_a instead of C_b. It can also
+be called in parts, one for every member in between. Then a group is a chain of parts (cost, success probability), and
+chains are independent.
 
-Every cascade corresponds to an order of parts that costs no more, so the relaxed optimum is a lower bound. If no group
-has two members, it equals the optimum (Lemma 2).
+**Optimal order of parts.** Cut each chain into blocks of least expected cost per
+success probability, order blocks by this ratio, and stop when the ratio reaches the deterministic classifier's C_n (as
+in Lemma 2, for blocks; Monma and Sidney's series-parallel sequencing).
 
-A deadline limits success: a knapsack of parts of members, by worst-case time and -log(1 - p), bounds the share u of
-items that remain unclassified. The least cost of leaving the share u is that of the blocks up to u, the last one in
-part. So the bound includes only these blocks.
+**Bound.** Every cascade corresponds to an order of parts that costs no more, so the relaxed optimum is a lower bound.
+If no group has two members, it equals the optimum (Lemma 2).
 
-The heuristic replaces the blocks of each group by its single member of the lowest ratio.
+**Deadline.** A deadline limits success: a knapsack of parts of members, by worst-case time and -log(1 - p), bounds the
+share u of items that remain unclassified. Leaving the share u costs at least as much as the blocks up to u, where the
+last block may count in part. So the bound includes only these blocks.
+
+**Heuristic.** It replaces the blocks of each group by its single member of the lowest ratio.
 
 Complexity: O(n g^2) to build for n members in groups of at most g; O(s b) to evaluate for s states and b <= n g blocks.
 """
@@ -52,11 +54,13 @@ class _EntryTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemainingDuration:
-    """Lower bound or heuristic of the expected duration from a state.
+    """Estimate of the expected remaining duration of a state: a lower bound, or the heuristic.
 
     Attributes:
-        blocks: cost per success probability, and share of items that remain unclassified.
-        slices: log(1 - p) per worst-case time, and that time.
+        blocks: parts of the groups in the order of use; ``rate`` is the cost per success probability, ``size`` the
+            share of items that remain unclassified.
+        slices: parts that bound the unclassified share within the spare time; ``rate`` is log(1 - p) per unit of
+            worst-case time, ``size`` that time.
     """
 
     layout: StateLayout
@@ -68,7 +72,7 @@ class RemainingDuration:
 
         Args:
             states: (s, w), encoded.
-            spare: (s,), worst-case time that remains for IDK classifiers.
+            spare: (s,), remaining worst-case time for IDK classifiers.
         """
         digits = np.ascontiguousarray(self.layout.decode_states(states).T.astype(np.int16))
         least = self._least_left(digits, spare)
@@ -81,7 +85,7 @@ class RemainingDuration:
         return spent + left * self.layout.problem.last.execution_time
 
     def _least_left(self, digits: Int16s, spare: Floats) -> Floats:
-        """Return the least share that the spare time allows to leave unclassified."""
+        """Return the least unclassified share that is possible within the spare time."""
         if np.all(np.isinf(spare)):
             return np.zeros(len(spare))
         rest = np.maximum(spare, 0.0) + _MIN_TIME_SHARE * self.layout.problem.last.execution_time * len(
@@ -102,8 +106,7 @@ def build_chain_bound(layout: StateLayout) -> RemainingDuration:
 
 
 def build_single_guess(layout: StateLayout) -> RemainingDuration:
-    """Build the heuristic that uses only one classifier per group: the one with the lowest cost per success
-    probability."""
+    """Build the heuristic that uses one classifier per group: the one of least cost per success probability."""
     return _build_tables(layout, _best_single)
 
 
@@ -136,7 +139,7 @@ def _cut_blocks(times: Floats, success: Floats) -> list[_ChainPart]:
 
 
 def _chain_parts(times: Floats, success: Floats) -> list[_ChainPart]:
-    """Return the parts of a chain, without members that cost no less than a more powerful one."""
+    """Return the parts of a chain; skip members that cost at least as much as a more powerful one."""
     chain: list[_ChainPart] = []
     paid, done = 0.0, 0.0
     for i, (time, p) in enumerate(zip(times.tolist(), success.tolist(), strict=True)):
@@ -152,7 +155,10 @@ def _best_single(times: Floats, success: Floats) -> list[_ChainPart]:
 
 
 def _cut_slices(worst: Floats, success: Floats) -> list[tuple[float, float]]:
-    """Cut the concave envelope of points (worst-case time, -log(1 - p)), and (0, 0), into slices: rate, and time."""
+    """Cut the concave envelope of points (worst-case time, -log(1 - p)) into slices: rate, and time.
+
+    The envelope includes (0, 0).
+    """
     slices: list[tuple[float, float]] = []
     time, log_left = 0.0, 0.0
     points = [(w, math.log1p(-min(p, 1 - 1e-15))) for w, p in zip(worst.tolist(), success.tolist(), strict=True)]

@@ -10,7 +10,7 @@ from models.arrays import Floats, Int64s
 
 
 def find_undominated(maxima: Floats, expected: Floats) -> Int64s:
-    """Return the indices of non-dominated labels by increasing maximum; only one of equal labels.
+    """Return the indices of non-dominated labels by increasing maximum; one of several equal labels.
 
     Complexity: O(n log n) time, O(n) memory.
 
@@ -62,9 +62,10 @@ def find_least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int
     return order[keep]
 
 
-def thin_front(expected: Floats, max_labels: int) -> tuple[Int64s, float]:
-    """Thin a front to at most ``max_labels`` + 1 labels; return their indices and the maximum loss of expected
-    duration.
+def subsample_front(expected: Floats, max_labels: int) -> tuple[Int64s, float]:
+    """Thin a front to at most ``max_labels`` + 1 labels.
+
+    Return the indices of the labels and the maximum loss of expected duration.
 
     The range of expected durations is divided into ``max_labels`` bands of equal width. Of each band, the label with
     the least maximum is kept. So for every removed label, a kept label has no larger maximum, and its expected duration
@@ -73,7 +74,7 @@ def thin_front(expected: Floats, max_labels: int) -> tuple[Int64s, float]:
     Args:
         expected: (n,), strictly falling as the maxima rise.
 
-    >>> thin_front(np.array([9.0, 8.0, 5.0, 4.0, 1.0]), 2)
+    >>> subsample_front(np.array([9.0, 8.0, 5.0, 4.0, 1.0]), 2)
     (array([0, 2, 4]), 4.0)
     """
     if len(expected) <= max_labels:

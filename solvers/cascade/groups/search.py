@@ -2,8 +2,8 @@
 
 ``group-states`` is exact. It computes V (``groups.states``) of all states, at most 2 million. With deadlines it also
 keeps a front of labels in each state, at most 2 million labels, pruned by V. Beyond either limit, ``group-beam`` is
-used: the same search with a limited number of labels per level. If there are too many states for V, the bound is the
-chain relaxation. The result of ``group-beam`` is often optimal, and always has a proved lower bound.
+used. It is the same search with a limited number of labels per level. If there are too many states for V, the bound is
+the chain relaxation. The result of ``group-beam`` is often optimal, and always has a proved lower bound.
 """
 
 import math
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from models import InvalidRequest
 from models.cascade import Algorithm
 from models.errors import Fault
+from solvers.cascade.dependent_classifiers import build_dependent_frontier
 from solvers.cascade.groups.labels import LabelSearch, SearchTask, TooManyLabels
 from solvers.cascade.groups.lower_bound import build_chain_bound, build_single_guess
 from solvers.cascade.groups.state_layout import StateLayout
 from solvers.cascade.groups.states import CostToGo, compute_cost_to_go
-from solvers.cascade.power_order import power_frontier
+from solvers.cascade.independent_classifiers import build_independent_frontier
 from solvers.cascade.problem import MAX_LABELS, CascadeFront, CascadeProblem
-from solvers.cascade.ratio_order import ratio_frontier
 
 BEAM_CELLS = 4_000_000
 """Labels of a beam times the square of the number of members; proportional to the time of a level."""
@@ -45,7 +45,7 @@ def solve_groups(
     if algorithm == "group-beam" or not small:
         return _solve_beam(layout, within), "group-beam"
     cost_to_go = compute_cost_to_go(layout)
-    if problem.evaluate(free := cost_to_go.follow_best()).maximum <= within:
+    if problem.evaluate(free := cost_to_go.extract_best_cascade()).maximum <= within:
         return CascadeFront(iter([free])), "group-states"
     return _solve_exact(layout, cost_to_go, within, for_all_deadlines=False) or (
         _solve_beam(layout, within, cost_to_go),
@@ -54,18 +54,18 @@ def solve_groups(
 
 
 def solve_group_frontier(problem: CascadeProblem) -> tuple[CascadeFront, Algorithm]:
-    """Order grouped classifiers for all deadlines; if the problem is too large for exact search, for some deadlines by
-    beam search.
+    """Order grouped classifiers for all deadlines.
 
-    Beam search may miss cascades between these deadlines, so the front is not exact. Its lower bound is that of the
-    problem without a deadline. If each group has one member, or there is one group, an exact algorithm for this case is
-    used.
+    If the problem is too large for exact search, beam search solves it for some deadlines.
+
+    Beam search may miss cascades between these deadlines, so the front is then not exact. Its lower bound is that of
+    the problem without a deadline. Special cases have exact algorithms: one group, or one member per group.
     """
     layout, cost_to_go = StateLayout.from_problem(problem), None
     if len(layout.radix) == len(problem.idk):
-        return ratio_frontier(problem), "ratio-frontier"
+        return build_independent_frontier(problem), "ratio-frontier"
     if len(layout.radix) == 1:
-        return power_frontier(problem), "power-frontier"
+        return build_dependent_frontier(problem), "power-frontier"
     if layout.states <= MAX_LABELS:
         cost_to_go = compute_cost_to_go(layout)
         if exact := _solve_exact(layout, cost_to_go, math.inf, for_all_deadlines=True):
@@ -81,7 +81,7 @@ def solve_group_frontier(problem: CascadeProblem) -> tuple[CascadeFront, Algorit
 def _solve_exact(
     layout: StateLayout, cost_to_go: CostToGo, deadline: float, *, for_all_deadlines: bool
 ) -> tuple[CascadeFront, Algorithm] | None:
-    """Search with a front in each state; None if there are too many labels."""
+    """Search with a front in each state; return None if there are too many labels."""
     bounds = (cost_to_go.look_up, build_chain_bound(layout).evaluate)
     try:
         return LabelSearch(

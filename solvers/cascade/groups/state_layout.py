@@ -68,10 +68,11 @@ class StateLayout:
         return np.asarray(states[:, self.word] // self.stride % self.radix)
 
     def list_transitions(self, digits: Int64s) -> tuple[Int64s, Floats]:
-        """Return two effects of each member in each state, (s, n) each.
+        """Return the effects of a call of each member k in each state.
 
-        The effects of member k are the increase of its group's digit (0 or less: k is useless), and k's success
-        probability given the earlier calls, (P_k - P_last) / (1 - P_last) (Equation 7).
+        Returns:
+            Two arrays, (s, n) each: the increase of the digit of k's group, where 0 or less means that k is useless;
+            and the success probability of k given the earlier calls, (P_k - P_last) / (1 - P_last) (Equation 7).
         """
         own = digits[:, self.problem.groups]
         last = self.powers[self.problem.groups, own]

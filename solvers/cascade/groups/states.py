@@ -26,10 +26,12 @@ _BLOCK_CELLS = 1 << 18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostToGo:
-    """V of every state, and a cascade that attains it: the cascade's worst-case duration and next member.
+    """Least expected remaining duration of each state, and the cascade that attains it.
 
-    expected, maximum, choice: (states + 1,) each; choice n is the deterministic classifier. The last entry is the end,
-    with no further cost.
+    Attributes:
+        expected: (states + 1,), the duration; the last entry is the end state, which has 0.
+        maximum: (states + 1,), worst-case duration of the cascade.
+        choice: (states + 1,), next call of the cascade; n is the deterministic classifier.
     """
 
     layout: StateLayout
@@ -38,11 +40,11 @@ class CostToGo:
     choice: Int16s
 
     def look_up(self, states: Int64s, spare: Floats) -> Floats:
-        """Return V of states, (s, 1), as (s,); V does not depend on the spare time."""
+        """Return the cost-to-go of states, (s, 1), as (s,); ``spare`` is ignored: bounds have this signature."""
         return np.asarray(self.expected[states[:, 0]])
 
-    def follow_best(self) -> tuple[int, ...]:
-        """Return the best choices from the state in which nothing has run."""
+    def extract_best_cascade(self) -> tuple[int, ...]:
+        """Return the best calls from the initial state."""
         layout, state, members = self.layout, 0, []
         ranks, groups, strides = layout.ranks.tolist(), layout.problem.groups.tolist(), layout.stride.tolist()
         digits = [0] * len(strides)
@@ -76,7 +78,7 @@ def _compute_levels(layout: StateLayout) -> Int16s:
 
 
 def _fill_block(cost_to_go: CostToGo, block: Int64s, cuts: list[int]) -> None:
-    """Choose in each state of a block, level by level, from one cut to the next."""
+    """Choose the next call in each state of a block, level by level."""
     times, left, after = _list_choices(cost_to_go.layout, block)
     worst = np.append(cost_to_go.layout.problem.worst, cost_to_go.layout.problem.last.worst_case)
     for start, end in pairwise(cuts):
@@ -93,7 +95,7 @@ def _fill_block(cost_to_go: CostToGo, block: Int64s, cuts: list[int]) -> None:
 def _list_choices(layout: StateLayout, states: Int64s) -> tuple[Floats, Floats, Int64s]:
     """Return the choices of each state, (s, n + 1), the deterministic classifier last.
 
-    These are time (inf where useless), share left unclassified, and next state.
+    A choice is its time (inf if useless), the share left unclassified, and the next state.
     """
     problem, shape = layout.problem, (len(states), len(layout.ranks) + 1)
     rise, success = layout.list_transitions(layout.decode_states(states[:, None]))

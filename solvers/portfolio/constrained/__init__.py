@@ -1,7 +1,7 @@
-"""Constrained assignment: one classifier per query under several constraints, to a proved gap (beyond OCCAM).
+"""Constrained assignment of one classifier per query, to a proved gap (beyond OCCAM).
 
-Budgets, capacities, floors, and shares, of all queries or of groups, couple the queries. For a single budget
-``knapsack`` is much faster.
+Constraints are budgets, capacities, floors, and shares. Each constraint couples all queries, or those of a group. For a
+single budget, ``knapsack`` is much faster.
 
 ==============  ==========================================================================================
 module          purpose
@@ -69,12 +69,12 @@ def assign_constrained(
             refers to a matrix by its index.
         groups: (n,), from 0.
         gap: relative optimality gap.
-        time_limit_s: seconds by ``clock``, after which the best assignment is returned with its proved gap.
+        time_limit_s: seconds by ``clock`` after which the best assignment so far is returned with its proved gap.
     Raises:
         ConflictingConstraints: no assignment satisfies all constraints.
         SolverTimeout: no assignment was found in time.
-    Complexity: some dozen times O(n m u) for u matrices, and HiGHS on some thousand columns; exponential in the worst
-        case if the gap is small.
+    Complexity: some dozen times O(n m u) for u matrices, and HiGHS on some thousand columns. Exponential in the worst
+    case if the gap is small.
 
     >>> one_each = [Constraint(("at_most",), None, 1.0, classifier=1)]
     >>> solution = assign_constrained([[0.5, 0.9], [0.5, 0.6], [0.7, 0.9]], one_each)
@@ -111,7 +111,7 @@ def assign_constrained(
 
 
 def _sort_rows(matrices: Sequence[Floats], groups: Int64s) -> Int64s:
-    """Return an order of the rows, (n,), that depends on their numbers only, not on the order of queries."""
+    """Return an order of the rows, (n,), that depends only on their numbers, not on the input order."""
     key = np.zeros(len(groups))
     weights = np.random.default_rng(0).random((len(matrices), matrices[0].shape[1]))
     for table, each in zip(matrices, weights, strict=True):

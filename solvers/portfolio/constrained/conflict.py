@@ -29,8 +29,7 @@ class ConstraintConflict:
 
     Attributes:
         constraint: the constraint.
-        violation: the change of this constraint's bound that resolves the conflict while all other bounds stay; None:
-            time ran out.
+        violation: change of this bound that resolves the conflict if all other bounds stay; None if time ran out.
     """
 
     constraint: Constraint
@@ -48,7 +47,7 @@ def find_conflicts(problem: ConstrainedProblem, remaining_s: Callable[[], float]
 
 
 def _find_conflicting(problem: ConstrainedProblem, remaining_s: Callable[[], float]) -> tuple[Constraint, ...]:
-    """Return conflicting constraints; empty if a conflict is not proved."""
+    """Return conflicting constraints; empty if no conflict is proved."""
     free = replace(problem, values=np.zeros_like(problem.values))
     k = len(free.constraints)
     if not k or remaining_s() <= 0:
@@ -63,7 +62,7 @@ def _find_conflicting(problem: ConstrainedProblem, remaining_s: Callable[[], flo
 
 
 def _is_integer_infeasible(problem: ConstrainedProblem, remaining_s: Callable[[], float]) -> bool:
-    """Return whether it is proved that no integer assignment satisfies all constraints."""
+    """Return whether infeasibility with integer assignments is proved."""
     if problem.values.size > MAX_WHOLE_SIZE:
         return False
     base = np.zeros(len(problem.values), dtype=np.int64)
@@ -76,7 +75,7 @@ def _is_integer_infeasible(problem: ConstrainedProblem, remaining_s: Callable[[]
 def _minimize_violation(
     problem: ConstrainedProblem, kept: tuple[Constraint, ...], one: Constraint, remaining_s: Callable[[], float]
 ) -> float | None:
-    """Return the least violation of one constraint when the others of a set hold."""
+    """Return the least violation of one constraint if all others of the set hold."""
     n, m = problem.values.shape
     rows, choices = np.divmod(np.arange(n * m), m)
     use = count_uses(problem, one, rows, choices).reshape(n, m)

@@ -71,7 +71,7 @@ def minimize(
 
     Args:
         start: (c,), an initial solution.
-        target: an objective that is good enough.
+        target: objective at which the search may stop.
         gap: absolute optimality gap.
         nodes: maximum number of search nodes.
         presolve: whether HiGHS may reduce the program first.

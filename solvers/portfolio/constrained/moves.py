@@ -1,8 +1,8 @@
-"""Moves of single rows from a base choice to another, as the columns of a small linear program.
+"""Moves of single rows to another choice, as the columns of a small linear program.
 
-A move is a column, a variable from 0 to 1. If a row has several moves, the program has a constraint that allows at most
-one of them. Each constraint of the problem may be violated at a penalty, so there is always a solution with dual
-prices. Violations are scaled by the largest single use.
+A move changes the choice of one row, starting from a base choice. It is a column: a variable from 0 to 1. If a row has
+several moves, a constraint allows at most one of them. Each constraint of the problem may be violated at a penalty, so
+there is always a solution with dual prices. Violations are scaled by the largest single use.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class RowMoves:
         base: (n,), choices.
         rows, choices: (c,), row and new choice of each move, sorted by row.
         gains: (c,), increase of the value by each move.
-        changes: nonzero changes of use: indices of moves, indices of constraints, and scaled amounts, (e,) each.
+        changes: nonzero changes of use, as indices of moves, indices of constraints, and scaled amounts, (e,) each.
         room: (k,), scaled slack of each constraint before any move.
     """
 
@@ -65,11 +65,11 @@ class RowMoves:
         return _make_program(costs, upper, np.append(self.room, np.ones(int(several.max(initial=-1)) + 1)), parts)
 
     def to_counted_program(self, problem: ConstrainedProblem) -> tuple[LinearProgram, Floats] | None:
-        """Return an integer program, with the number of rows per choice as further variables, and an initial solution.
+        """Return an integer program with the number of rows per choice as further variables.
 
-        Rows with equal uses are interchangeable, and branching on counts avoids the enumeration of such exchanges. Two
-        constraints make each count equal to the base count plus the moves. The initial solution has no moves. Returns
-        None if there are too many counts.
+        Also return an initial solution without moves. Rows with equal uses are interchangeable. Branching on counts
+        avoids enumerating such exchanges. Two constraints make each count equal to the base count plus the moves.
+        Return None if there are too many counts.
         """
         alone, m, c = self.to_program(None), problem.values.shape[1], len(self.rows)
         grouped = any(constraint.group is not None for constraint in problem.constraints)
@@ -98,7 +98,11 @@ class RowMoves:
         return columns, np.append(np.zeros(c), counts)
 
     def apply(self, which: Floats) -> Int64s:
-        """Return the choices after the moves whose variable, ``which[:c]``, is above 0.5."""
+        """Return the choices, (n,), after the selected moves.
+
+        Args:
+            which: values of the program's variables; the first c are those of the moves, which are selected above 0.5.
+        """
         choice = self.base.copy()
         done = which[: len(self.rows)] > 0.5
         choice[self.rows[done]] = self.choices[done]
@@ -135,7 +139,10 @@ def _list_changes(
 
 
 def _number_shared_rows(rows: Int64s) -> Int64s:
-    """Return the number of each row with several moves, (c,), given rows in order; -1 for rows with one move."""
+    """Number the rows with several moves; return the number for each move, (c,).
+
+    Rows must be sorted. Rows with a single move get -1.
+    """
     same = np.zeros(len(rows), dtype=np.bool_)
     same[1:] = rows[1:] == rows[:-1]
     several = same.copy()

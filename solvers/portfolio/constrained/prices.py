@@ -1,7 +1,9 @@
-"""Dual prices of the constraints: linear relaxation by sifting, from small samples to all rows.
+"""Dual prices of the constraints, by linear relaxation and sifting.
 
-At given prices, the choice of each row is the one with the highest value minus use times prices. The sum over the rows
-bounds the value of any assignment (Lagrangian dual). The prices of the linear relaxation result in the least bound.
+Sifting proceeds from small samples to all rows.
+
+At given prices, each row takes the choice with the highest value minus use times prices. The Lagrangian dual, the sum
+of these over the rows, bounds the value of any assignment. The prices of the linear relaxation give the least bound.
 
 Prices from a sample of s rows have an error of about 1/√s. So in a sample of 4 s rows, only rows whose two best choices
 differ by less than this error remain undecided: some thousands at every size. HiGHS solves the relaxation of these
@@ -44,7 +46,7 @@ class Relaxation:
         prices: (k,), at least 0, of the unscaled constraints.
         net: (n, m), values minus use times prices.
         bound: upper bound of the value of any assignment.
-        moves, fractions: the c moves that the program could make, and the fraction of each that it makes, (c,).
+        moves, fractions: the c possible moves, and the fraction of each in the solution, (c,).
         violations: (k,), scaled violation of each constraint.
     """
 
@@ -82,7 +84,7 @@ def solve_relaxation(
 
 
 def _draw_samples(problem: ConstrainedProblem) -> list[tuple[Int64s, Floats]]:
-    """Return samples of growing sizes with the weights of rows, stratified by group."""
+    """Return samples of growing sizes, stratified by group, with row weights."""
     n, order = len(problem.values), np.argsort(problem.groups, kind="stable")
     counts = np.bincount(problem.groups, minlength=problem.group_count)
     samples: list[tuple[Int64s, Floats]] = []
@@ -138,7 +140,7 @@ def _price_choices(problem: ConstrainedProblem, prices: Floats) -> _Priced:
 
 
 def _find_near_best(net: Floats, many: int) -> Bools:
-    """Return the mask, (n, m), of each row's best choice and of the ``many`` others that lose least."""
+    """Return the mask, (n, m), of each row's best choice and of its ``many`` next best choices."""
     losses = np.asarray(net.max(axis=1, keepdims=True) - net)
     if losses.size - len(losses) <= many:
         return np.ones(losses.shape, dtype=np.bool_)

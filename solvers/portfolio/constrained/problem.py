@@ -2,8 +2,8 @@
 
 Each of n queries gets exactly one of m classifiers, so that the sum of values is maximal. The use of every constraint
 must be at most, or at least, its bound. The use of a constraint is a number of queries, or the sum of one of the
-matrices ``uses``. It covers all queries or one group, and all classifiers or one. So it is a sum over cells (group,
-classifier). The prices of all constraints on a matrix add up to one table of (groups, classifiers).
+matrices ``uses``. A constraint covers all queries or one group, and all classifiers or one. So its use is a sum over
+cells (group, classifier). The prices of all constraints on a matrix add up to one table of (groups, classifiers).
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from models.arrays import Bools, Floats, Int64s
 
 ROUNDING = 1e-9
 """Feasibility tolerance, as a share of the bound or of the largest single use."""
-ROWS_AT_ONCE = 65_536
+MAX_ROWS_PER_CHUNK = 65_536
 """Rows per batch of pricing, which fit into the cache."""
 
 
@@ -24,7 +24,7 @@ class Constraint:
 
     Attributes:
         name: its path in the request.
-        use: the index of a matrix in ``ConstrainedProblem.uses``; None: queries are counted.
+        use: the index of a matrix in ``ConstrainedProblem.uses``; None if queries are counted.
         bound: the bound.
         is_upper: whether the bound is an upper one.
         group, classifier: the group and the classifier that it covers; None: all.
@@ -71,17 +71,17 @@ class ConstrainedProblem:
 
     @property
     def signs(self) -> Floats:
-        """(k,), 1 or -1 for each constraint."""
+        """1 or -1 for each constraint, (k,)."""
         return np.array([constraint.sign for constraint in self.constraints])
 
     @property
     def bounds(self) -> Floats:
-        """(k,), bound of each constraint."""
+        """Bound of each constraint, (k,)."""
         return np.array([constraint.bound for constraint in self.constraints])
 
     @property
     def scales(self) -> Floats:
-        """(k,), the largest single use that each constraint can count; 1 if there is none."""
+        """The largest single use that each constraint can count, (k,); 1 if there is none."""
         largest = [float(np.abs(use).max()) or 1.0 for use in self.uses]
         return np.array([1.0 if c.use is None else largest[c.use] for c in self.constraints])
 
@@ -95,18 +95,24 @@ class ConstrainedProblem:
         return replace(self, values=self.values[rows], uses=uses, groups=self.groups[rows], weights=weights)
 
     def subtract_prices(self, prices: Floats) -> Floats:
-        """Return values minus use times prices, (n, m), for prices (k,); O(n m) for each matrix."""
+        """Return values minus use times prices, (n, m), for prices (k,).
+
+        Complexity: O(n m) for each matrix.
+        """
         totals = self._sum_prices(prices)
         net = np.array(self.values)
-        for start in range(0, len(net), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
+        for start in range(0, len(net), MAX_ROWS_PER_CHUNK):
+            part = slice(start, start + MAX_ROWS_PER_CHUNK)
             for use, table in totals.items():
                 at = table if len(table) == 1 else table[self.groups[part]]
                 net[part] -= at if use is None else at * self.uses[use][part]
         return net
 
     def _sum_prices(self, prices: Floats) -> dict[int | None, Floats]:
-        """Return the sum of prices for each matrix: (groups, classifiers), or (1, classifiers) without groups."""
+        """Return the sum of prices for each matrix: (groups, classifiers).
+
+        Without groups, the shape is (1, classifiers).
+        """
         totals: dict[int | None, Floats] = {}
         grouped = {constraint.use for constraint in self.constraints if constraint.group is not None}
         for constraint, price in zip(self.constraints, prices.tolist(), strict=True):
@@ -119,7 +125,7 @@ class ConstrainedProblem:
         return totals
 
     def sum_uses(self, choice: Int64s) -> Floats:
-        """Return the use of each constraint, (k,), by a choice, (n,)."""
+        """Return the use of each constraint, (k,), for a choice per row, (n,)."""
         m, rows = self.values.shape[1], np.arange(len(choice))
         place = self.groups * m + choice
         cells: dict[int | None, Floats] = {}
@@ -138,7 +144,7 @@ class ConstrainedProblem:
         return bool(np.all(self.measure_violations(choice) <= 0))
 
     def measure_violations(self, choice: Int64s) -> Floats:
-        """Return the violation of each constraint beyond rounding, (k,); at most 0 where it holds."""
+        """Return the violation of each constraint beyond rounding, (k,); at most 0 if it holds."""
         slack = ROUNDING * np.maximum(np.abs(self.bounds), self.scales)
         return self.signs * (self.sum_uses(choice) - self.bounds) - slack
 
@@ -154,7 +160,7 @@ def _select_cells(constraint: Constraint, of_groups: bool) -> tuple[slice | int,
 
 
 def count_uses(problem: ConstrainedProblem, constraint: Constraint, rows: Int64s, choices: Int64s) -> Floats:
-    """Return the signed use of a constraint by each pair of a row and a choice, (c,)."""
+    """Return the signed use of a constraint by each (row, choice) pair, (c,)."""
     counts: Bools = np.ones(len(rows), dtype=np.bool_)
     if constraint.group is not None:
         counts &= problem.groups[rows] == constraint.group

@@ -1,11 +1,11 @@
 """Rounding and search: from the relaxation to an assignment with a proved gap, by HiGHS.
 
-1. The relaxation has at most as many undecided rows as binding constraints. HiGHS searches choices for these rows, and
-   for the rows closest to being undecided, that satisfy every constraint. If there are none, more rows are left open,
-   finally all.
-2. No better assignment contains a choice whose loss, at the prices, is at least the bound minus the best value
-   (reduced-cost fixing). If this difference is more than the allowed gap, HiGHS searches the other choices, and its
-   bound holds for the whole problem. If rows have equal uses, HiGHS branches on the number of rows with each choice.
+1. The relaxation has at most as many undecided rows as binding constraints. HiGHS searches feasible choices for these
+rows, and for the rows closest to being undecided. If there are none, more rows are left open, and finally all.
+2. The difference is the bound minus the best value. No better assignment contains a choice whose loss, at the prices,
+is at least this difference (reduced-cost fixing). If the difference exceeds the allowed gap, HiGHS searches the other
+choices, and its bound holds for the whole problem. If rows have equal uses, HiGHS branches on the number of rows with
+each choice.
 """
 
 from collections.abc import Callable, Iterator
@@ -118,7 +118,7 @@ def _round_relaxation(
 
 
 def _list_widths(last: int) -> Iterator[int]:
-    """Yield the numbers of choices to leave open, up to all."""
+    """Yield increasing numbers of choices to leave open, up to all."""
     many = 0
     while many < last:
         yield many
@@ -133,7 +133,7 @@ def _search_choose_better(
     allowed: float,
     remaining_s: Callable[[], float],
 ) -> AssignmentSolution:
-    """Search all choices that a better assignment can contain."""
+    """Search all choices that may be part of a better assignment."""
     is_open = _compute_losses(relaxation.net) < best.bound - best.value
     if int(is_open.sum()) - len(is_open) > MAX_SEARCHED:
         return best
@@ -152,7 +152,7 @@ def _solve_integer(
     gap: float = 0.0,
     nodes: int | None = None,
 ) -> tuple[ProgramSolution | None, bool]:
-    """Solve for integer moves with HiGHS, starting without moves if that is feasible."""
+    """Solve for integer moves with HiGHS; if feasible, start from no moves."""
     counted = (
         moves.to_counted_program(problem) if nodes is None and len(moves.rows) and problem.has_uniform_uses else None
     )
@@ -177,7 +177,10 @@ def _update_solution(
     *,
     proves: bool,
 ) -> AssignmentSolution:
-    """Return the better of two solutions, with HiGHS' bound if its moves are exhaustive (``proves``)."""
+    """Return the better of two solutions.
+
+    HiGHS' bound is used if its moves are exhaustive (``proves``).
+    """
     if better is None:
         return best
     best = _choose_better(problem, best, moves.apply(better.columns))
@@ -188,7 +191,7 @@ def _update_solution(
 
 
 def _choose_better(problem: ConstrainedProblem, best: AssignmentSolution, choice: Int64s) -> AssignmentSolution:
-    """Return the assignment if it is feasible and better, else the best so far."""
+    """Return the assignment if it is feasible and better, else the best one so far."""
     value = problem.sum_values(choice)
     if value <= best.value or not problem.is_feasible(choice):
         return best
@@ -196,12 +199,12 @@ def _choose_better(problem: ConstrainedProblem, best: AssignmentSolution, choice
 
 
 def _compute_losses(net: Floats) -> Floats:
-    """Return the loss of each choice against the best of its row, (n, m)."""
+    """Return the loss of each choice compared with the best choice of its row, (n, m)."""
     return np.asarray(net.max(axis=1, keepdims=True) - net)
 
 
 def _find_lowest(losses: Floats, many: int) -> Bools:
-    """Return the mask, (n, m), of the choices that lose least."""
+    """Return the mask, (n, m), of the choices with the lowest losses."""
     if many >= losses.size:
         return np.ones(losses.shape, dtype=np.bool_)
     return np.asarray(losses <= np.partition(losses.ravel(), many)[many])

@@ -1,11 +1,12 @@
-"""Core of the knapsack problem: the moves away from the relaxed solution that a better assignment can contain.
+"""Core of the knapsack problem: the moves that a better assignment can contain.
 
-The relaxed solution maximizes value - price · cost in each row, so a move to another choice never increases it. The
-decrease is the loss of the move. The value of an assignment is the dual bound minus the assignment's deficit: price ·
-unused budget plus the losses of all moves. So a move whose loss reaches the deficit of a known assignment is not part
-of a better assignment (reduced-cost fixing). Few rows have other moves.
+A move changes the choice of a row from that in the relaxed solution. The relaxed solution maximizes value - price ·
+cost in each row, so a move never increases it. The decrease is the loss of the move. The deficit of an assignment is
+price · unused budget plus the losses of all moves. Its value is the dual bound minus the deficit. So a move whose loss
+reaches the deficit of a known assignment is not part of a better assignment (reduced-cost fixing). Few rows have other
+moves.
 
-Rows with equal moves form a group. Values are often means of 40 answers, which makes many rows equal. Searching a group
+Rows with equal moves form a group. Values are often means of 40 answers, so many rows are equal. Searching a group
 takes hardly longer than searching one row.
 """
 
@@ -17,7 +18,7 @@ from models.arrays import Bools, Floats, Int64s
 from solvers.portfolio.knapsack.exact_sums import choose_unit, compute_room, compute_shortfall, split_amounts
 from solvers.portfolio.knapsack.problem import KnapsackProblem
 
-GRAIN = 2.0**-49
+RELATIVE_PRECISION = 2.0**-49
 """Numbers within this share of their terms are equal."""
 _SMALL = 2.0**-30
 """Losses below this share of their terms may be rounding errors."""
@@ -43,7 +44,7 @@ class MoveGroup:
     losses: Floats
 
     def select_below(self, limit: float) -> "MoveGroup":
-        """Return the group with only the moves that lose less than a limit."""
+        """Return the group with only the moves whose loss is below a limit."""
         keep = self.losses < limit
         if keep.all():
             return self
@@ -51,20 +52,20 @@ class MoveGroup:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Core:
+class KnapsackCore:
     """Groups of moves in search order.
 
     Attributes:
         groups: k groups, by least loss per unit of cost spent or saved.
         loss_per_spent: (k + 1,), least loss per unit of cost that a move of group i or a later group spends.
         loss_per_saved: (k + 1,), least loss per unit of cost that a move of group i or a later group saves.
-        unit: the unit of ``high``.
+        rounding_unit: the unit of ``high``.
     """
 
     groups: list[MoveGroup]
     loss_per_spent: Floats
     loss_per_saved: Floats
-    unit: float
+    rounding_unit: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,9 +78,9 @@ class ReducedLosses:
         remaining: the remaining budget as an exact sum (``exact_sums.compute_room``).
         shortfall: subtracted from ``remaining`` in comparisons (``exact_sums.compute_shortfall``).
         losses: (n, m), loss of each choice compared with ``base``, at least 0.
-        scale: largest sum of the changes of value and of price · cost among moves that lose at most price · remaining
+        scale: largest sum of changes of value and of price · cost, among moves with a loss of at most price · remaining
             budget.
-        slop: bound of the rounding error of the dual bound.
+        rounding_slack: upper bound of the rounding error of the dual bound.
     """
 
     base: Int64s
@@ -88,11 +89,11 @@ class ReducedLosses:
     shortfall: float
     losses: Floats
     scale: float
-    slop: float
+    rounding_slack: float
 
     @classmethod
     def from_base(cls, problem: KnapsackProblem, base: Int64s, price: float) -> "ReducedLosses":
-        """Compute the losses: O(n m) time."""
+        """Return the loss of every choice relative to the base choice, at this price. O(n m)."""
         chosen = np.arange(len(base)), base
         remaining = compute_room(problem.budget, problem.list_costs(base))
         gains = problem.values - problem.values[chosen][:, None]
@@ -102,18 +103,18 @@ class ReducedLosses:
         losses -= gains
         scale = float(sizes.max(where=losses < np.maximum(price * remaining[0], _SMALL * sizes), initial=_LEAST))
         excess = -float(np.minimum(losses.min(axis=1), 0.0).sum())
-        slop = excess + len(base) * 3 * GRAIN * scale
-        losses[losses <= GRAIN * scale] = 0.0
-        return cls(base, price, remaining, compute_shortfall(problem.budget), losses, scale, slop)
+        rounding_slack = excess + len(base) * 3 * RELATIVE_PRECISION * scale
+        losses[losses <= RELATIVE_PRECISION * scale] = 0.0
+        return cls(base, price, remaining, compute_shortfall(problem.budget), losses, scale, rounding_slack)
 
     @property
     def deficit(self) -> float:
-        """The dual bound minus the value of the relaxed solution."""
+        """Dual bound minus the value of the relaxed solution: price · unspent budget."""
         return self.price * self.remaining[0]
 
 
-def build_core(problem: KnapsackProblem, reduced: ReducedLosses, limit: float) -> Core:
-    """Collect the moves that lose less than ``limit``: O(n m) time.
+def build_knapsack_core(problem: KnapsackProblem, reduced: ReducedLosses, limit: float) -> KnapsackCore:
+    """Return the moves whose loss is below ``limit``: O(n m) time.
 
     Rows whose losses differ by rounding may share a group.
     """
@@ -122,10 +123,12 @@ def build_core(problem: KnapsackProblem, reduced: ReducedLosses, limit: float) -
     rows = np.flatnonzero(near.any(axis=1))
     near, losses, paid = near[rows], reduced.losses[rows], paid[rows]
     costs = np.where(near, problem.costs[rows], paid[:, None])
-    unit = choose_unit(reduced.remaining[0] + float(costs.max(axis=1, initial=0.0).sum()))
-    (high, low), (paid_high, paid_low) = split_amounts(costs, unit), split_amounts(paid, unit)
-    groups = _group_rows(rows, near, high - paid_high[:, None], low - paid_low[:, None], losses, GRAIN * reduced.scale)
-    return _sort_groups(groups, unit)
+    rounding_unit = choose_unit(reduced.remaining[0] + float(costs.max(axis=1, initial=0.0).sum()))
+    (high, low), (paid_high, paid_low) = split_amounts(costs, rounding_unit), split_amounts(paid, rounding_unit)
+    groups = _group_rows(
+        rows, near, high - paid_high[:, None], low - paid_low[:, None], losses, RELATIVE_PRECISION * reduced.scale
+    )
+    return _sort_groups(groups, rounding_unit)
 
 
 def _group_rows(rows: Int64s, near: Bools, high: Floats, low: Floats, losses: Floats, grain: float) -> list[MoveGroup]:
@@ -140,22 +143,27 @@ def _group_rows(rows: Int64s, near: Bools, high: Floats, low: Floats, losses: Fl
     return groups
 
 
-def _sort_groups(groups: list[MoveGroup], unit: float) -> Core:
-    """Sort the groups, and compute the least losses from each on.
+def _sort_groups(groups: list[MoveGroup], rounding_unit: float) -> KnapsackCore:
+    """Sort the groups, and compute the least losses of each group and all later ones.
 
-    Many states come from rows that spend and rows that save without loss. The side with fewer rows goes first: it
-    reaches less far, and after it, states beyond the budget on that side have to pay.
+    Most states arise from rows that spend, and rows that save, without loss. The side with fewer rows is searched
+    first, because it changes the budget less. Afterward, states beyond the budget on that side have losses.
     """
     spent, saved = (np.array([_min_rate(group, sign) for group in groups]) for sign in (1, -1))
     rates, spends, rows = np.minimum(spent, saved), spent <= saved, np.array([len(group.rows) for group in groups])
     free = rates == 0
     fewer = rows[free & spends].sum() <= rows[free & ~spends].sum()
     order = np.lexsort((spends != fewer, rates))
-    return Core([groups[k] for k in order], _min_from_each(spent[order]), _min_from_each(saved[order]), unit)
+    return KnapsackCore(
+        [groups[k] for k in order], _min_from_each(spent[order]), _min_from_each(saved[order]), rounding_unit
+    )
 
 
 def _min_rate(group: MoveGroup, sign: int) -> float:
-    """Return the least loss per unit of a group's moves that cost more (sign 1) or less (-1)."""
+    """Return the least loss per unit of cost of a group's moves.
+
+    Sign 1 selects moves that cost more, -1 moves that cost less.
+    """
     extra = sign * (group.high + group.low)
     return float((group.losses / np.abs(extra)).min(where=extra > 0, initial=np.inf))
 

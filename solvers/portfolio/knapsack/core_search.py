@@ -1,19 +1,20 @@
-"""Dynamic programming over the core for the moves with the least deficit.
+"""Dynamic programming over the core for the assignment of least deficit.
 
-The search begins with the moves of least loss per unit of cost, and ends as soon as the bounds exclude an improvement.
-A state is the remaining budget, possibly negative, and the accumulated loss; every state within the budget is an
-assignment. Two rules keep states few:
+The search begins with the moves of least loss per unit of cost. It ends as soon as the bounds exclude an improvement. A
+state is the remaining budget, possibly negative, and the accumulated loss. Every state within the budget is an
+assignment. Two rules limit the number of states:
 
 - dominance: a state is dropped if another state has at least its remaining budget and at least its value;
 - bounds: later moves lose at least ``loss_per_spent`` per unit of cost that they spend, and ``loss_per_saved`` per unit
-  that they save. Remaining budget costs the shadow price, or ``loss_per_spent`` if it is spent; a state over the budget
-  must save at ``loss_per_saved``. If the resulting deficit is not below the best one minus the allowed gap, the state
-  is dropped.
+that they save. Unused budget costs the shadow price per unit, or ``loss_per_spent`` if it is spent. A state over the
+budget must save cost at ``loss_per_saved``. If the resulting deficit is not below the best one minus the allowed gap,
+the state is dropped.
 
 A group is searched row by row until no state with a move remains. A group with a single move is searched in blocks of
 1, 2, 4, ... rows, whose sums reach every number of rows.
 
-**Rounding.** Costs are exact (``exact_sums``). Possible errors of losses and comparisons are accumulated in ``slop``.
+**Rounding.** Costs are exact (``exact_sums``). Possible errors of losses and comparisons are accumulated in
+``rounding_slack``.
 
 Source: Pisinger, *A minimal algorithm for the multiple-choice knapsack problem*, 1995.
 """
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s
-from solvers.portfolio.knapsack.core import GRAIN, Core, MoveGroup, ReducedLosses
+from solvers.portfolio.knapsack.core import RELATIVE_PRECISION, KnapsackCore, MoveGroup, ReducedLosses
 from solvers.portfolio.knapsack.exact_sums import compute_residue, split_amounts
 
 MAX_CANDIDATES = 1_000_000
@@ -38,7 +39,7 @@ MAX_STATES = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchLayer:
-    """Backtracking information of a step: for each state, (s,), the previous state, and the move; 0: no move."""
+    """Backtracking information of a step: previous state and move of each state, (s,); move 0 is none."""
 
     rows: Int64s
     choices: Int64s
@@ -66,7 +67,7 @@ class CoreSearch:
     lost: Floats
     best: float
     proved: float
-    slop: float = 0.0
+    rounding_slack: float = 0.0
     kept: int = 1
     layers: list[SearchLayer] = field(default_factory=list)
     best_at: tuple[int, int, int] | None = None
@@ -78,7 +79,10 @@ class CoreSearch:
         return self.best - self.allowed(self.best)
 
     def list_moves(self) -> list[tuple[Int64s, int]]:
-        """Return the moves of the best assignment as (rows, their choice); none if the search did not improve it."""
+        """Return the moves of the best assignment as (rows, their choice).
+
+        There are none if the search did not find an improvement.
+        """
         if self.best_at is None:
             return []
         at, state, move = self.best_at
@@ -92,8 +96,8 @@ class CoreSearch:
             at -= 1
             state, move = int(self.layers[at].before[state]), int(self.layers[at].move[state])
 
-    def decide_move(self, group: MoveGroup, rows: Int64s, loss_per_spent: float, loss_per_saved: float) -> bool:
-        """Extend every state by each move of a group, or by none; prune the rest.
+    def extend_states(self, group: MoveGroup, rows: Int64s, loss_per_spent: float, loss_per_saved: float) -> bool:
+        """Extend every state by each move of a group and by no move, and prune the states.
 
         Args:
             group: the moves to choose from.
@@ -120,22 +124,23 @@ class CoreSearch:
         self.kept += len(origin)
         return bool(move.any())
 
-    def thin_out(self, max_states: int, loss_per_spent: float, loss_per_saved: float) -> None:
-        """If there are more than ``max_states`` states, keep only the ``max_states // 16`` closest to the budget.
+    def prune_states(self, max_states: int, loss_per_spent: float, loss_per_saved: float) -> None:
+        """Keep only ``max_states // 16`` states if there are more than ``max_states``.
 
-        The requested gap may then not be proved, but more groups can be searched for improvements.
+        The states closest to the budget are kept. The requested gap may then not be proved, but more groups can be
+        searched for improvements.
         """
         if len(self.lost) <= max_states:
             return
-        self.drop_states(loss_per_spent, loss_per_saved)
+        self.record_discarded_bound(loss_per_spent, loss_per_saved)
         keep = np.sort(np.argsort(np.abs(self.high + self.low), kind="stable")[: max_states // 16])
         self.kept -= len(self.lost) - len(keep)
         self.high, self.low, self.lost = self.high[keep], self.low[keep], self.lost[keep]
         last = self.layers[-1]
         self.layers[-1] = replace(last, before=last.before[keep], move=last.move[keep])
 
-    def drop_states(self, loss_per_spent: float, loss_per_saved: float) -> None:
-        """Record the bounds of all states in ``proved``."""
+    def record_discarded_bound(self, loss_per_spent: float, loss_per_saved: float) -> None:
+        """Lower ``proved`` to the least bound of the current states, before they are dropped."""
         bounds = self._bound_deficits(self.lost, self.high + self.low - self.shortfall, loss_per_spent, loss_per_saved)
         self.proved = min(self.proved, float(bounds.min(initial=np.inf)))
 
@@ -147,7 +152,7 @@ class CoreSearch:
             self.best_at = len(self.layers), least % state_count, least // state_count
 
     def _bound_deficits(self, lost: Floats, remaining: Floats, loss_per_spent: float, loss_per_saved: float) -> Floats:
-        """Return lower bounds of the deficits that states lead to."""
+        """Return lower bounds of the deficits that are reachable from states."""
         rates: Floats = np.where(remaining >= 0, min(self.price, loss_per_spent), -loss_per_saved)
         return lost + remaining * rates
 
@@ -159,13 +164,13 @@ class CoreSearch:
         return np.flatnonzero(~beaten)
 
     def _find_undominated(self, values: Floats) -> Int64s:
-        """Return the states with more value than all before them, which leave more.
+        """Return the states with more value than all states that leave more budget.
 
-        Values are compared by grains: a dropped state has at most one grain more value. Two more grains allow for the
-        rounding of losses and values.
+        Values are compared in units of a grain: a dropped state has at most one grain more value. Two more grains cover
+        the rounding of losses and values.
         """
-        grain = GRAIN * (self.scale + float(np.abs(values).max(initial=0.0)))
-        self.slop += 3 * grain
+        grain = RELATIVE_PRECISION * (self.scale + float(np.abs(values).max(initial=0.0)))
+        self.rounding_slack += 3 * grain
         ranks = np.floor(values / grain)
         rises = np.ones(len(ranks), dtype=bool)
         rises[1:] = ranks[1:] > np.maximum.accumulate(ranks)[:-1]
@@ -173,22 +178,26 @@ class CoreSearch:
 
 
 def _combine(states: Floats, moves: Floats) -> Floats:
-    """Return every state with no move and with every move."""
+    """Return the combinations of every state with no move and with each move."""
     return (np.append(0.0, moves)[:, None] + states).ravel()
 
 
 def search_core(
-    core: Core, reduced: ReducedLosses, best: float, allowed: Callable[[float], float], in_time: Callable[[], bool]
+    core: KnapsackCore,
+    reduced: ReducedLosses,
+    best: float,
+    allowed: Callable[[float], float],
+    in_time: Callable[[], bool],
 ) -> CoreSearch:
     """Search the core for an assignment whose deficit is below ``best``.
 
-    The search ends when no such assignment can exist, or time or memory is exhausted. The core must contain every move
-    that loses less than ``best - allowed(best)``.
+    The search ends when no such assignment can exist, or when time or memory is exhausted. The core must contain every
+    move whose loss is below ``best - allowed(best)``.
 
     Complexity: O(l s a log(s a)) time for l steps from s states with a moves.
     """
     first, more = reduced.remaining
-    high, low = split_amounts(np.array([first]), core.unit)
+    high, low = split_amounts(np.array([first]), core.rounding_unit)
     search = CoreSearch(
         reduced.price,
         reduced.shortfall,
@@ -202,14 +211,16 @@ def search_core(
     )
     for k, group in enumerate(core.groups):
         if not _search_group(search, group, core, k, in_time):
-            search.drop_states(core.loss_per_spent[k], core.loss_per_saved[k])
+            search.record_discarded_bound(core.loss_per_spent[k], core.loss_per_saved[k])
             break
     else:
-        search.drop_states(np.inf, np.inf)
+        search.record_discarded_bound(np.inf, np.inf)
     return search
 
 
-def _search_group(search: CoreSearch, group: MoveGroup, core: Core, k: int, in_time: Callable[[], bool]) -> bool:
+def _search_group(
+    search: CoreSearch, group: MoveGroup, core: KnapsackCore, k: int, in_time: Callable[[], bool]
+) -> bool:
     """Search one group; return whether the search may continue."""
     at, size, has_moved = 0, 1, True
     while at < len(group.rows) and has_moved and len(search.lost):
@@ -218,11 +229,11 @@ def _search_group(search: CoreSearch, group: MoveGroup, core: Core, k: int, in_t
             break
         if not in_time() or search.kept > MAX_STATES:
             return False
-        search.thin_out(MAX_CANDIDATES // (len(group.choices) + 1), core.loss_per_spent[k], core.loss_per_saved[k])
+        search.prune_states(MAX_CANDIDATES // (len(group.choices) + 1), core.loss_per_spent[k], core.loss_per_saved[k])
         rows = group.rows[at : at + size]
         at += len(rows)
         rest = k if at < len(group.rows) else k + 1
-        has_moved = search.decide_move(group, rows, core.loss_per_spent[rest], core.loss_per_saved[rest])
+        has_moved = search.extend_states(group, rows, core.loss_per_spent[rest], core.loss_per_saved[rest])
         size = 2 * size if len(group.choices) == 1 else 1
     return True
 

@@ -1,9 +1,9 @@
 """Exact summation of costs: each cost is split into two floats, high and low.
 
-High parts are multiples of a power of two, large enough that their sums are exact; low parts are the remainders. Sums
-of low parts are exact, too, unless the ratio of costs exceeds about 2^53 / n² for n costs; then the error is about
-2^-100 of a cost. Exactness is necessary because the budget test depends on the last bit, and equal sums must not depend
-on the order of additions.
+High parts are multiples of a power of two that is large enough for exact sums. Low parts are the remainders. Sums of
+low parts are also exact, unless the ratio of costs exceeds about 2^53 / n² for n costs. Then the error is about 2^-100
+of a cost. Exactness is necessary because the budget test depends on the last bit. Also, equal sums must not depend on
+the order of additions.
 """
 
 import math
@@ -15,11 +15,10 @@ from models.arrays import Floats
 
 
 def compute_room(budget: float, costs: Iterable[float]) -> tuple[float, float]:
-    """Return the remaining budget as two floats, a rounded number and its rounding error; together they are exact to
-    106 bits.
+    """Return the remaining budget as a rounded number and its rounding error.
 
-    Half a unit in the budget's last place is added, because a sum that exceeds the budget by less than this rounds to
-    the budget.
+    Together the two floats are exact to 106 bits. Half a unit in the budget's last place is added, because a sum that
+    exceeds the budget by less rounds to the budget.
 
     >>> compute_room(1.0, [0.1] * 10)[0] >= 0, compute_room(0.9, [0.1] * 10)[0] >= 0
     (True, False)
@@ -43,12 +42,12 @@ def compute_shortfall(budget: float) -> float:
 
 
 def choose_unit(total: float) -> float:
-    """Return the unit whose multiples have exact sums up to ``total`` in magnitude."""
+    """Return a unit whose multiples have exact sums up to a magnitude of ``total``."""
     return math.ldexp(1.0, math.frexp(total)[1] - 51)
 
 
 def split_amounts(amounts: Floats, unit: float) -> tuple[Floats, Floats]:
-    """Split amounts into multiples of the unit and the rest, exactly.
+    """Split amounts exactly into multiples of the unit and remainders.
 
     >>> high, low = split_amounts(np.array([5.75, 8.0]), 2.0)
     >>> high.tolist(), low.tolist()

@@ -1,4 +1,4 @@
-"""Max-min objective: the largest value that every query can reach within the budget (OCCAM, Section 6)."""
+"""Max-min objective: maximize the least value over queries within the budget (OCCAM, Section 6)."""
 
 import math
 
@@ -7,11 +7,12 @@ import numpy as np
 from solvers.portfolio.knapsack.problem import KnapsackProblem
 
 
-def restrict_to_best_least(problem: KnapsackProblem) -> KnapsackProblem:
-    """Exclude choices with a value below t, the largest value that every row can reach within the budget.
+def restrict_to_max_min(problem: KnapsackProblem) -> KnapsackProblem:
+    """Exclude choices with a value below the optimal least value.
 
-    t is one of the values, and any lower t is affordable, too. So bisection over the distinct values finds t exactly.
-    The problem must be feasible, and so is the result.
+    The optimal least value t is the largest value that every row can reach within the budget. t is one of the values,
+    and any lower value is affordable, too. So bisection over the distinct values finds t exactly. The problem must be
+    feasible. The result is then feasible, too.
 
     Complexity: O(n m log(n m)) time.
     """

@@ -1,8 +1,8 @@
 """Multiple-choice knapsack problem (OCCAM, Equation 4): validated input and result.
 
-**Budget test.** The cost of an assignment is the sum of its n costs, rounded once (``math.fsum``), and it is within the
-budget if that number is at most the budget. So ten times 0.1 is within 1.0, though naive summation may differ; three
-times 0.1 is 0.30000000000000004 and not within 0.3. Values are summed the same way.
+**Budget test.** The cost of an assignment is the sum of its n costs, rounded once (``math.fsum``). It is within the
+budget if it is at most the budget. So ten times 0.1 is within 1.0, although naive summation may differ. Three times 0.1
+is 0.30000000000000004 and not within 0.3. Values are summed in the same way.
 """
 
 import math
@@ -59,7 +59,10 @@ class KnapsackProblem:
 
     @classmethod
     def from_input(cls, values: ArrayLike, costs: ArrayLike, budget: float) -> "KnapsackProblem":
-        """Validate shapes, numbers, and feasibility; raises InvalidRequest or Infeasible."""
+        """Validate shapes, numbers, and feasibility.
+
+        Raises InvalidRequest or Infeasible.
+        """
         values = _validate_values(values)
         problem = cls(values, _validate_costs(costs, values.shape), _validate_budget(budget))
         least = problem.sum_costs(problem.choose_cheapest())
@@ -90,7 +93,10 @@ class KnapsackProblem:
         return math.fsum(self.list_costs(choice))
 
     def make_assignment(self, choice: Int64s, bound: float, price: float) -> KnapsackAssignment:
-        """Return the assignment with its gap, given an upper bound of the value and the shadow price."""
+        """Return the assignment with its gap.
+
+        The gap follows from an upper bound of the value; the shadow price is stored.
+        """
         value = self.sum_values(choice)
         bound = max(bound, value)
         choice.flags.writeable = False

@@ -1,9 +1,10 @@
-"""Linear relaxation of the knapsack problem for all budgets at once: one dual price for the budget.
+"""Linear relaxation of the knapsack problem for all budgets at once.
+
+The budget has one dual price.
 
 At a price, the choice of a row is the one with the largest value - price · cost. As the price falls, the choice moves
 along the upper concave hull of the row's points (cost, value). Each step has a slope: the price at which the step is
-made. The relaxation is solved for every budget by the steps of all rows in the order of falling slope, as many as the
-budget affords.
+made. For every budget, the relaxation takes the steps of all rows by falling slope, as many as the budget affords.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class HullSteps:
     spent: Floats
 
     def find_prices(self, remaining: Floats) -> Floats:
-        """Return the slope of the first step that does not fit each budget, 0 if all do: (b,).
+        """Return for each budget the slope of the first step that does not fit, 0 if all fit: (b,).
 
         Args:
             remaining: (b,), budgets minus the cost of ``start``.
@@ -50,7 +51,7 @@ class HullSteps:
 def compute_steps(problem: KnapsackProblem) -> HullSteps:
     """Return the steps of all rows.
 
-    Among choices on one line the most expensive is the next step. If slopes rise along a row because of rounding
+    Of choices on one line, the most expensive one is the next step. If slopes rise along a row because of rounding
     errors, they are lowered to the previous slope, so that the steps of a row remain in order.
 
     Complexity: O(n m h) time for hulls of at most h points, and about 60 n m bytes.
@@ -86,9 +87,9 @@ def _list_steps(problem: KnapsackProblem, rows: Int64s, now: Int64s) -> tuple[Fl
 
 
 def round_relaxation(problem: KnapsackProblem, steps: HullSteps) -> tuple[Int64s, float]:
-    """Return the assignment (n,) after all affordable steps, and the slope of the next one.
+    """Return the assignment, (n,), after all affordable steps, and the slope of the next step.
 
-    The assignment is within the budget, and at that price no row has a better choice.
+    The assignment is within the budget. At this slope as the price, no row has a better choice.
     """
     remaining = problem.budget - problem.sum_costs(steps.start)
     count, back = int(np.searchsorted(steps.spent, remaining, side="right")), 1

@@ -1,8 +1,8 @@
-"""Learned estimators: probability that each classifier is correct on a query, by regressions on its embedding.
+"""Learned estimators: probability that each classifier is correct, by regressions on embeddings.
 
-OCCAM's estimator is a mean over nearest neighbors. Here three regressions are cross-fitted. Cross-validation chooses
-which of them are averaged, with shrinkage to each classifier's mean. If the embedding is uninformative, estimates are
-these means, and routing mixes the classifiers on the convex hull of cost and accuracy.
+OCCAM's estimator is a mean over nearest neighbors. Here, three regressions are cross-fitted. Cross-validation chooses
+which of them are averaged. The average is shrunk toward each classifier's mean. If the embedding is uninformative,
+estimates equal these means. Then routing mixes the classifiers on the convex hull of cost and accuracy.
 
 ====================  =======================================================================================
 module                purpose

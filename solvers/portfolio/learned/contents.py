@@ -36,9 +36,10 @@ def _empty(*shape: int, dtype: Any = np.float64) -> Callable[[], NDArray[Any]]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LearnedEstimatorArrays:
-    """Arrays of regressions on embeddings of d numbers, reduced to e, for m classifiers.
+    """Arrays of regressions on embeddings, for m classifiers.
 
-    Arrays are empty without a learned estimator, and for regressions that are not part of the mean.
+    Embeddings have d numbers, reduced to e. Arrays are empty without a learned estimator, and for regressions that are
+    not averaged.
     """
 
     estimator: EstimatorName = "occam"
@@ -90,7 +91,7 @@ def make_fields(estimator: LearnedEstimator) -> dict[str, Any]:
 
 
 def load_estimator(plan: LearnedEstimatorArrays) -> LearnedEstimator | None:
-    """Return the estimator of a plan; None for nearest neighbors only."""
+    """Return the learned estimator of a plan; None if it uses only nearest neighbors."""
     if plan.estimator == "occam":
         return None
     embedding = ReducedEmbedding(plan.embedding_centre, plan.embedding_axes)
@@ -100,7 +101,7 @@ def load_estimator(plan: LearnedEstimatorArrays) -> LearnedEstimator | None:
 
 
 def _list_kinds(plan: LearnedEstimatorArrays) -> tuple[str, ...]:
-    """Return the regressions that are averaged: those with arrays."""
+    """Return the kinds of regression that are averaged: those with arrays."""
     arrays: dict[str, NDArray[Any]] = {
         "forest": plan.forest_roots,
         "kernel": plan.kernel_centres,
@@ -119,7 +120,7 @@ def _load_regression(plan: LearnedEstimatorArrays, kind: str) -> Regression:
 
 
 def check_invariants(plan: LearnedEstimatorArrays, d: int, m: int) -> dict[str, bool]:
-    """Return for each invariant, by name, whether it holds; a plan may come from untrusted bytes."""
+    """Return by name whether each invariant holds; a plan may come from untrusted bytes."""
     if plan.estimator == "occam":
         return {}
     e = plan.embedding_axes.shape[1]
@@ -145,7 +146,7 @@ def check_invariants(plan: LearnedEstimatorArrays, d: int, m: int) -> dict[str, 
 
 
 def _have_numbers(plan: LearnedEstimatorArrays, kinds: Sequence[str]) -> bool:
-    """Return whether any array of some kinds of regression is not empty."""
+    """Return whether any array of the given kinds of regression is not empty."""
     return any(
         getattr(plan, each.name).size for each in fields(LearnedEstimatorArrays) if each.name.split("_")[0] in kinds
     )

@@ -1,7 +1,7 @@
-"""Cross-fitting: regressions, their mixture, and shadow prices are fitted without the rows that evaluate them.
+"""Cross-fitting of regressions, their mixture, and shadow prices.
 
-Every row is estimated by regressions that were fitted without its fold (ten folds). The mixture for a fold's rows, and
-the shadow prices that route them, are fitted to the estimates of the other folds. So all rows are holdout rows.
+Every row is estimated by regressions that were fitted without its fold; there are ten folds. The mixture and the shadow
+prices for a fold's rows are fitted to the estimates of the other folds. So all rows are holdout rows.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s, Singles
-from solvers.item_splits import ItemRows, fold_rows
+from solvers.item_splits import GroupedRows, assign_group_folds
 from solvers.portfolio.learned.embedding import ReducedEmbedding
 from solvers.portfolio.learned.mixture import RegressionMixture
 from solvers.portfolio.learned.regressions import REGRESSION_KINDS, fit_regression, predict_success
@@ -24,6 +24,8 @@ budgets would be exceeded by some percent.
 """
 MIN_DISTINCT, MAX_COPIES = 100, 5
 """Equal embeddings count as copies from so many distinct ones on, with at most so many rows each on average."""
+MAX_COMPARED = 2000
+"""Maximum number of rows that the regressions of every fold estimate."""
 BASELINE_KIND = "forest"
 """The regression of the baseline FrugalMCT."""
 
@@ -37,54 +39,65 @@ class CrossFit:
         fold: (n,), fold of each row.
         fold_mixtures: for each fold the mixture fitted to the other folds.
         estimates: out-of-fold estimates, (n, m), by kind of regression.
+        compared_rows: (r,), rows that are estimated by the regressions of every fold.
+        compared_estimates: for each fold the estimates of these rows, (r, m), by kind.
     """
 
     mixture: RegressionMixture
     fold: Int64s
     fold_mixtures: tuple[RegressionMixture, ...]
     estimates: dict[str, Floats]
+    compared_rows: Int64s
+    compared_estimates: tuple[dict[str, Floats], ...]
 
     @property
     def out_of_fold_estimates(self) -> Floats:
-        """Return the estimates of every row, (n, m), by the mixture of the other folds."""
+        """Return estimates of every row, (n, m), by the mixture of the other folds."""
         values = np.empty(next(iter(self.estimates.values())).shape)
         for part, mixture in enumerate(self.fold_mixtures):
             values[self.fold == part] = mixture.apply(self.estimates)[self.fold == part]
         return values
 
 
-def cross_fit(known: LabeledItems, rng: np.random.Generator, report: Callable[[int, str], None]) -> CrossFit:
+def cross_fit(labeled: LabeledItems, rng: np.random.Generator, report: Callable[[int, str], None]) -> CrossFit:
     """Estimate every row by regressions fitted without its fold, and fit the mixtures.
 
     ``report`` receives the number of finished folds.
     """
-    vectors, right = known.vectors, known.right
-    fold = assign_folds(known.items, vectors, rng)
+    vectors, right = labeled.vectors, labeled.right
+    fold = assign_folds(labeled.items, vectors, rng)
     estimates = {kind: np.empty(right.shape) for kind in REGRESSION_KINDS}
+    compared = np.linspace(0, len(vectors) - 1, min(len(vectors), MAX_COMPARED)).astype(np.int64)
+    compared_estimates = []
     for part in range(FOLDS):
         report(part, f"fitting regressions, fold {part + 1} of {FOLDS}")
         learned, fresh = fold != part, fold == part
         embedding = ReducedEmbedding.fit(vectors[learned])
         inputs, queries = embedding.apply(vectors[learned]), embedding.apply(vectors[fresh])
+        regressions = {kind: fit_regression(kind, inputs, labeled.targets[learned], rng) for kind in REGRESSION_KINDS}
         for kind, own in estimates.items():
-            own[fresh] = predict_success(fit_regression(kind, inputs, known.targets[learned], rng), queries)
+            own[fresh] = predict_success(regressions[kind], queries)
+        shared = embedding.apply(vectors[compared])
+        compared_estimates.append({kind: predict_success(one, shared) for kind, one in regressions.items()})
     report(FOLDS, "mixing the regressions")
     of_folds = []
     for part in range(FOLDS):
         rows = fold != part
         others = {kind: each[rows] for kind, each in estimates.items()}
         of_folds.append(RegressionMixture.fit(others, right[rows]))
-    return CrossFit(RegressionMixture.fit(estimates, right), fold, tuple(of_folds), estimates)
+    return CrossFit(
+        RegressionMixture.fit(estimates, right), fold, tuple(of_folds), estimates, compared, tuple(compared_estimates)
+    )
 
 
 def assign_folds(items: Int64s, vectors: Singles, rng: np.random.Generator) -> Int64s:
-    """Assign rows to folds, (n,), by item or, if no item repeats, by embedding.
+    """Assign rows to folds, (n,), by item; if no item repeats, by embedding.
 
     Rows with equal embeddings count as copies of one item only if few rows share the embedding. An embedding that many
     rows share denotes a kind of task.
     """
-    if ItemRows.from_codes(items).repeats:
-        return fold_rows(items, FOLDS, rng)
+    if GroupedRows.from_codes(items).repeats:
+        return assign_group_folds(items, FOLDS, rng)
     n = len(vectors)
     _, place = np.unique(vectors, axis=0, return_inverse=True)
     distinct = int(place.max()) + 1

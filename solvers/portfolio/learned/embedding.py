@@ -18,16 +18,21 @@ MAX_COORDINATE = 1e6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReducedEmbedding:
-    """Affine reduction of embeddings. centre: (d,), subtracted; axes: (d, e), projection."""
+    """Affine reduction of embeddings.
+
+    centre: (d,), subtracted. axes: (d, e), projection.
+    """
 
     centre: Floats
     axes: Floats
 
     @classmethod
     def fit(cls, vectors: Singles) -> "ReducedEmbedding":
-        """Fit to (n, d) vectors: scale each coordinate, or project wide vectors to scaled principal directions.
+        """Fit to vectors, (n, d): scale each coordinate, or project wide vectors.
 
-        Complexity: O(n d min(n, d)) for wide ones.
+        Wide vectors are projected to scaled principal directions.
+
+        Complexity: O(n d min(n, d)) for wide vectors.
 
         >>> vectors = np.array([[1, 5], [3, 5]], dtype=np.float32)
         >>> ReducedEmbedding.fit(vectors).apply(np.array([[3.0, 6.0]])).tolist()

@@ -9,7 +9,7 @@ from solvers.portfolio.learned.embedding import ReducedEmbedding
 from solvers.portfolio.learned.mixture import RegressionMixture
 from solvers.portfolio.learned.regressions import Regression, fit_regression, predict_success
 
-ROWS_AT_ONCE = 4096
+MAX_ROWS_PER_CHUNK = 4096
 """Queries per batch, which fit into the cache."""
 
 
@@ -33,8 +33,8 @@ class LearnedEstimator:
     def estimate(self, vectors: Singles) -> Floats:
         """Return the probability that each classifier is correct, (n, m), for queries (n, d)."""
         parts = [
-            self._estimate_batch(vectors[start : start + ROWS_AT_ONCE])
-            for start in range(0, max(len(vectors), 1), ROWS_AT_ONCE)
+            self._estimate_batch(vectors[start : start + MAX_ROWS_PER_CHUNK])
+            for start in range(0, max(len(vectors), 1), MAX_ROWS_PER_CHUNK)
         ]
         return np.concatenate(parts)
 

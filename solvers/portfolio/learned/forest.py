@@ -17,8 +17,8 @@ class RandomForest:
 
     Attributes:
         roots: (T,), root of each tree.
-        columns: (v,), split column; -1: a leaf.
-        thresholds: (v,), larger values go right.
+        columns: (v,), split column; -1 for a leaf.
+        thresholds: (v,); larger values lead to the right child.
         left: (v,), left child; the right child is the next node.
         values: (v, m), estimates of leaves.
     """
@@ -31,7 +31,7 @@ class RandomForest:
 
     @classmethod
     def fit(cls, inputs: Singles, targets: Floats, seed: int) -> "RandomForest":
-        """Fit extremely randomized trees to (n, e) rows and targets, (n, m), without bootstrap samples.
+        """Fit extremely randomized trees to rows (n, e) and targets (n, m), without bootstrap samples.
 
         Complexity: O(T n log n e).
         Source: Geurts, Ernst, Wehenkel, *Extremely randomized trees*, 2006.

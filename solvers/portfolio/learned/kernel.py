@@ -1,6 +1,6 @@
 """Kernel ridge regression (Gaussian kernel, Nyström approximation) on embeddings.
 
-With few rows and many weakly informative directions it is more accurate than trees and nearest neighbors.
+With few rows and many weakly informative directions, it is more accurate than trees and nearest neighbors.
 """
 
 from dataclasses import dataclass
@@ -41,10 +41,10 @@ class KernelRegression:
     def fit(cls, inputs: Singles, targets: Floats, rng: np.random.Generator) -> "KernelRegression":
         """Fit (n, m) targets, NaN if unknown, to (n, e) inputs.
 
-        The width is the median squared distance; the ridge penalty is chosen by generalized cross-validation, for each
-        column that has unknown targets.
+        The width is the median squared distance. The ridge penalty is chosen by generalized cross-validation,
+        separately for each column with unknown targets.
 
-        Complexity: O(n r (e + r) + r³), the latter for each column that has unknown targets.
+        Complexity: O(n r (e + r) + r³); the second term counts once for each column with unknown targets.
         Source: Golub, Heath, Wahba, 1979.
         """
         some = np.arange(len(inputs))
@@ -89,15 +89,20 @@ def _squared_distances(inputs: Singles, centres: Singles) -> Floats:
 
 
 def _whiten(kernel: Floats) -> Floats:
-    """Return weights, (r, k), of a kernel's columns, (r, r), that yield uncorrelated features with the kernel as
-    products."""
+    """Return weights, (r, k), of the columns of a kernel, (r, r).
+
+    They yield uncorrelated features whose products are the kernel.
+    """
     variances, directions = np.linalg.eigh(kernel)
     kept = variances > NEGLIGIBLE * variances[-1]
     return np.asarray(directions[:, kept] / np.sqrt(variances[kept]))
 
 
 def _solve_ridge(features: Floats, targets: Floats) -> Floats:
-    """Return the ridge regression, (k, m), of (n, m) targets on (n, k) features, by generalized cross-validation."""
+    """Return the ridge regression, (k, m), of targets (n, m) on features (n, k).
+
+    The penalty is chosen by generalized cross-validation.
+    """
     variances, directions = np.linalg.eigh(features.T @ features)
     variances = np.maximum(variances, 0.0)[:, None]
     along = directions.T @ (features.T @ targets)

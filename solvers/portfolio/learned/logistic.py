@@ -1,7 +1,7 @@
-"""Logistic regressions on embeddings, one for each classifier, each with a separate strength.
+"""Logistic regressions on embeddings, one per classifier, each with its own regularization strength.
 
-With few rows, or if success depends on directions of the embedding alone, they are more accurate than trees and
-kernels.
+They are more accurate than trees and kernels with few rows, or if success depends only on linear directions of the
+embedding.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,10 @@ MIN_MEAN = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogisticRegressions:
-    """Fitted regressions. weights: (e, m); intercepts: (m,)."""
+    """Fitted regressions.
+
+    weights: (e, m). intercepts: (m,).
+    """
 
     weights: Floats
     intercepts: Floats
@@ -69,10 +72,10 @@ def _to_probabilities(scores: Floats) -> Floats:
 
 
 def _follow_path(rotated: Floats, variances: Floats, targets: Floats) -> Iterator[tuple[float, Floats, Floats]]:
-    """Yield each strength with its coefficients, (e, m), and intercepts, (m,), by rising strength.
+    """Yield each strength with its coefficients, (e, m), and intercepts, (m,), rising.
 
-    Newton's method with an upper bound of the Hessian, which is diagonal for uncorrelated columns and the same for all
-    classifiers. Each strength starts from the coefficients of the one before.
+    It uses Newton's method with an upper bound of the Hessian. The bound is diagonal for uncorrelated columns, and the
+    same for all classifiers. Each strength starts from the coefficients of the previous one.
 
     Source: Böhning, Lindsay, *Monotonicity of quadratic-approximation algorithms*, 1988.
     """
@@ -98,7 +101,10 @@ def _logits_of(share: float) -> tuple[float, float]:
 def _leave_one_out_losses(
     rotated: Floats, variances: Floats, targets: Floats, slopes: Floats, base: Floats, strength: float
 ) -> Floats:
-    """Return each classifier's approximate leave-one-out log loss, (m,), from one Newton step without each row."""
+    """Return each classifier's approximate leave-one-out log loss, (m,).
+
+    It is approximated by one Newton step without each row.
+    """
     scores = rotated @ slopes + base
     chances = _to_probabilities(scores)
     spread = np.maximum(chances * (1 - chances), 1e-6)

@@ -1,4 +1,4 @@
-"""Mixture of regressions: the mean of the best regressions, shrunk toward each classifier's mean to minimize errors."""
+"""Mixture of regressions: the mean of the best regressions, shrunk toward each classifier's mean."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ class RegressionMixture:
 
     Attributes:
         means: (m,), accuracy of each classifier.
-        shrinks: (2,), factors from 0 to 1 by which an item's deviations from ``means`` are multiplied: the deviation
-            common to all classifiers, and each classifier's deviation from the common one.
+        shrinks: (2,), factors from 0 to 1 for an item's deviations from ``means``. The first multiplies the deviation
+            common to all classifiers, the second each classifier's remaining deviation.
         kinds: the regressions that are averaged.
     """
 
@@ -55,7 +55,7 @@ class RegressionMixture:
 
 
 def _list_subsets(kinds: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield all sets of kinds, the largest first, so that these win ties.
+    """Yield all sets of kinds, the largest first, so that ties go to larger sets.
 
     >>> list(_list_subsets(("a", "b")))
     [('a', 'b'), ('a',), ('b',)]
@@ -69,16 +69,16 @@ def _average(estimates: Mapping[str, Floats], kinds: Sequence[str]) -> Floats:
 
 
 def _split_deviations(off: Floats) -> tuple[Floats, Floats]:
-    """Return the common part of deviations, (n, 1), and the remainders, (n, m)."""
+    """Return the common part of deviations, (n, 1), and the remaining parts, (n, m)."""
     common = off.mean(axis=1, keepdims=True)
     return common, off - common
 
 
 def _fit_factor(estimates: Floats, outcomes: Floats) -> float:
-    """Return the least-squares factor of outcomes on estimates, shrunk by its standard error: from 0 to 1.
+    """Return the least-squares factor of outcomes on estimates, in [0, 1].
 
-    A hard threshold would drop weak but true effects: where two classifiers differ by little, the order matters, not
-    the size.
+    The factor is shrunk by its standard error. A hard threshold would drop weak but true effects. If two classifiers
+    differ little, the order matters, not the size.
     """
     square = float((estimates * estimates).sum())
     if square <= 1e-12:

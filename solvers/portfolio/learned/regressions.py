@@ -13,10 +13,11 @@ REGRESSION_KINDS = ("forest", "kernel", "logistic")
 
 
 def fit_regression(kind: str, embedded: Singles, targets: Floats, rng: np.random.Generator) -> Regression:
-    """Fit a kind of regression to (n, e) embeddings and outcomes, (n, m); NaN: the classifier was not called.
+    """Fit a kind of regression to embeddings (n, e) and outcomes (n, m).
 
-    Kernels and logistic regressions are fitted to each classifier's own rows. In forests, all classifiers share the
-    trees; missing outcomes are replaced by the predictions of a kernel regression.
+    An outcome is NaN if the classifier was not called. Kernels and logistic regressions are fitted to each classifier's
+    own rows. In forests, all classifiers share the trees. There, missing outcomes are replaced by predictions of a
+    kernel regression.
     """
     if kind == "kernel":
         return KernelRegression.fit(embedded, targets, rng)
@@ -35,5 +36,5 @@ def predict_success(regression: Regression, embedded: Singles) -> Floats:
 
 
 def _select_directions(embedded: Singles) -> Singles:
-    """Return the first directions of (n, e) embeddings, which suffice for forests."""
+    """Return the first directions of embeddings, (n, e); they suffice for forests."""
     return np.ascontiguousarray(embedded[:, :MAX_PLAIN_DIMENSIONS])

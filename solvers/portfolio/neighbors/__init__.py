@@ -1,7 +1,8 @@
-"""Exact nearest-neighbor search by L-infinity: the nearest item of each sample for each query (OCCAM, Section 4.1).
+"""Exact nearest-neighbor search by L-infinity distance (OCCAM, Section 4.1).
 
-The estimate of a classifier's accuracy at a query is the mean, over K samples, of its accuracy on the query's nearest
-item in each. The distance is OCCAM's default (Section 5.1). Samples overlap, so their union is searched once.
+In each of K samples, the item nearest to the query is searched. The estimate of a classifier's accuracy for the query
+is the mean of its accuracies on these items. The distance is OCCAM's default (Section 5.1). Samples overlap, so their
+union is searched once.
 """
 
 from collections import deque
@@ -26,7 +27,7 @@ MAX_CHUNK = 1024
 class NeighborSearch:
     """Thread-safe nearest-neighbor search over samples of items.
 
-    Coordinates are sorted by falling variance: the first ones rule out most items.
+    Coordinates are sorted by falling variance, because the first ones then rule out most items.
 
     Args:
         items: (r, d), converted to float32, each at least 1.
@@ -60,8 +61,8 @@ class NeighborSearch:
             queries: (n, d), converted to float32; n at least 1.
         Raises:
             InvalidRequest: other shapes, or numbers that are not finite in float32.
-        Complexity: O(n (u d + K s)) time in the worst case for u items in at least one sample, on all processors from
-            ``MIN_THREADED_QUERIES`` queries on; O(u + d) memory for each of at most ``MAX_CHUNK`` queries per thread.
+        Complexity: O(n (u d + K s)) time in the worst case for u items in at least one sample, on all processors for
+        ``MIN_THREADED_QUERIES`` queries or more; O(u + d) memory for each of at most ``MAX_CHUNK`` queries per thread.
         """
         checked = self._validate_queries(queries)
         nearest = np.empty((len(checked), len(self._samples)), np.int32)
@@ -102,15 +103,15 @@ class NeighborSearch:
         kernel.search_nearest(*self._blocks, self._samples, pad_coordinates(queries[:, self._order]), nearest)
 
     def warm_up(self, values: Singles) -> None:
-        """Compile the search for values like those of ``average_nearest`` ahead of the first query.
+        """Compile the search before the first query.
 
-        Takes some seconds, once per process.
+        The values have the types of those passed to ``average_nearest``. Takes some seconds, once per process.
         """
         self.average_nearest(values, self._items[:1])
 
 
 def average_rows(values: Singles, indices: Int32s) -> Floats:
-    """Return the mean of rows of values, (r, m), given by indices, (n, K): (n, m)."""
+    """Return the mean of the values' rows, (r, m), at indices (n, K): (n, m)."""
     from solvers.portfolio.neighbors import kernel
 
     means = np.empty((len(indices), values.shape[1]))
@@ -119,7 +120,10 @@ def average_rows(values: Singles, indices: Int32s) -> Floats:
 
 
 def _freeze(array: NDArray[T]) -> NDArray[T]:
-    """Return a read-only C-contiguous view: kernels are compiled once, for arrays of artifacts and of fits."""
+    """Return a read-only C-contiguous view.
+
+    So kernels are compiled once, for the arrays of artifacts and of fits.
+    """
     frozen = np.ascontiguousarray(array).view()
     frozen.flags.writeable = False
     return frozen

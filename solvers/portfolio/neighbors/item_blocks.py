@@ -1,4 +1,4 @@
-"""Blocks of near items with bounding boxes: the leaves of a k-d tree over the items of all samples."""
+"""Blocks of near items with bounding boxes: leaves of a k-d tree over all samples' items."""
 
 from typing import NamedTuple
 
@@ -9,13 +9,13 @@ from solvers.portfolio.neighbors.kernel import BLOCK, STEP
 
 
 class ItemBlocks(NamedTuple):
-    """Items that are in a sample, each once, in b blocks.
+    """Items that are in at least one sample, each once, in b blocks.
 
     Attributes:
         blocks: (b, d, BLOCK), coordinates, d padded to a multiple of ``STEP``; the last block repeats an item.
         low, high: (b, d), smallest and largest coordinates of each block.
-        starts: (b * BLOCK + 1,), where each item's rows of members start.
-        members: (e, 2), samples that have an item, and its place in them.
+        starts: (b * BLOCK + 1,), where each item's rows in ``members`` start.
+        members: (e, 2), a sample that contains the item, and the item's index in the sample.
     """
 
     blocks: Singles
@@ -55,10 +55,10 @@ def pad_coordinates(vectors: Singles) -> Singles:
 
 
 def _order_items(items: Singles, rows: Int64s) -> Int64s:
-    """Order rows of items, so that blocks of them are the leaves of a k-d tree.
+    """Order the rows of items so that their blocks are the leaves of a k-d tree.
 
-    The left half of a node has a power of two of blocks, so that the exclusive or of two block numbers rises with the
-    size of their least common subtree.
+    The number of blocks in the left half of a node is a power of two. So the exclusive or of two block numbers rises
+    with the size of their least common subtree.
     """
     if len(rows) <= BLOCK:
         return rows

@@ -1,7 +1,7 @@
-"""Compiled kernels of the nearest-neighbor search by L-infinity, and of the means over the nearest items.
+"""Compiled kernels of the nearest-neighbor search by L-infinity distance, and of means over items.
 
-Inputs are finite, so no difference is NaN, and signs of zeros do not matter: fastmath vectorizes the maximum.
-A distance is a maximum of float32 differences, and rounding is monotone: the order of coordinates does not matter, and
+Inputs are finite, so no difference is NaN, and signs of zeros do not matter. So fastmath can vectorize the maximum. A
+distance is a maximum of float32 differences, and rounding is monotone. So the order of coordinates does not matter, and
 no item is nearer than its box.
 """
 
@@ -20,7 +20,7 @@ MAX_MATH = {"nnan", "nsz"}
 
 @compile_kernel(fastmath=MAX_MATH)
 def bound_distances(low: Singles, high: Singles, query: Singles, bounds: Singles) -> int:
-    """Write the distance to each box, (b, d), into bounds, (b,); return the nearest box."""
+    """Write the distance to each box, (b, d), into ``bounds``, (b,); return the index of the nearest box."""
     nearest = 0
     for b in range(len(low)):
         bound = np.float32(0)
@@ -34,9 +34,10 @@ def bound_distances(low: Singles, high: Singles, query: Singles, bounds: Singles
 
 @compile_kernel(fastmath=MAX_MATH, inline="always")
 def measure_block(block: Singles, query: Singles, limit: np.float32, far: Singles) -> bool:
-    """Write distances to a block's items, (d, BLOCK), into far; return False if all are above the limit.
+    """Write distances to a block's items, (d, BLOCK), into ``far``.
 
-    It is inlined before compilation: LLVM vectorizes it only where it sees that ``far`` has no alias.
+    Return False if all distances are above the limit. The function is inlined before compilation, because LLVM
+    vectorizes it only if it sees that ``far`` has no alias.
     """
     far[:] = 0
     for j in range(0, len(query), STEP):
@@ -60,14 +61,16 @@ def measure_block(block: Singles, query: Singles, limit: np.float32, far: Single
 def update_nearest(
     far: Singles, starts: Int64s, members: Int32s, limit: np.float32, best: Singles, places: Int32s
 ) -> np.float32:
-    """Update the nearest item of each sample by a block's items; return the largest of the best distances.
+    """Update the nearest item of each sample by a block's items.
+
+    Return the largest of the best distances.
 
     Args:
         far: (BLOCK,), distances of the items.
-        starts: (BLOCK + 1,), where each item's rows of members start.
-        members: (e, 2), samples that have an item, and its place in them.
+        starts: (BLOCK + 1,), where each item's rows in ``members`` start.
+        members: (e, 2), a sample that contains the item, and the item's index in the sample.
         limit: largest of the best distances so far.
-        best, places: (K,), distance and place of the nearest item of each sample.
+        best, places: (K,), distance and index of the nearest item of each sample.
     """
     for t in range(BLOCK):
         if far[t] <= limit:
@@ -92,9 +95,10 @@ def search_nearest(
     queries: Singles,
     nearest: Int32s,
 ) -> None:
-    """Write the item nearest to each query, (n, d), in each sample, (K, s), into nearest, (n, K).
+    """Write the item nearest to each query in each sample into ``nearest``, (n, K).
 
-    Blocks are visited from the nearest one outward in the tree; those whose box is too far are skipped.
+    Queries are (n, d), samples (K, s). Blocks are visited from the nearest one outward in the tree. Blocks whose box is
+    too far are skipped.
 
     Args:
         blocks: (b, d, BLOCK), coordinates of all items.
@@ -121,7 +125,7 @@ def search_nearest(
 
 @compile_kernel(nogil=True, cache=True)
 def average_rows(values: Singles, indices: Int32s, means: Floats) -> None:
-    """Write the mean of rows of values, (r, m), given by indices, (n, K), into means, (n, m)."""
+    """Write the mean of the rows of values, (r, m), that indices, (n, K), select into ``means``, (n, m)."""
     n, count = indices.shape
     for i in range(n):
         means[i] = 0.0

@@ -1,4 +1,4 @@
-"""Random samples of labeled items (OCCAM, Section 4.1), and the candidate numbers and sizes (Appendix A.7)."""
+"""Random samples of labeled items (OCCAM, Section 4.1), and their candidate sizes (Appendix A.7)."""
 
 from collections.abc import Iterator
 
@@ -17,10 +17,10 @@ The paper has 40 samples. More and smaller ones vary less, and make single queri
 
 
 def draw_samples(rng: np.random.Generator, items: int, count: int, size: int, sampling: Sampling = "iid") -> Int32s:
-    """Draw samples of items without repetition: (count, size) int32 below ``items``.
+    """Draw samples of distinct items: (count, size) int32 below ``items``.
 
     Args:
-        sampling: iid: samples are independent; disjoint: no item is in two samples.
+        sampling: ``iid`` for independent samples; ``disjoint`` if no item may be in two samples.
     Raises:
         InvalidRequest: too few items.
 
@@ -44,12 +44,13 @@ def check_sample_size(items: int, count: int, size: int, sampling: Sampling) -> 
         raise InvalidRequest.from_faults(Fault(("samples",), fault))
 
 
-def list_shapes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the sizes to compare, with the numbers of samples of each: (size, counts).
+def iterate_sample_sizes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the sample sizes to try, each with the numbers of samples to try: (size, counts).
 
-    They go up to the options' samples, or to the maximum number of items.
+    With ``samples``, only its count is tried, with sizes up to its size. Otherwise, ``max_items`` limits size times
+    count.
 
-    >>> list(list_shapes(PortfolioOptions(max_items=1000), 60))
+    >>> list(iterate_sample_sizes(PortfolioOptions(max_items=1000), 60))
     [(25, (10, 20, 40)), (50, (10, 20)), (60, (1,))]
     """
     given = options.samples

@@ -1,4 +1,4 @@
-// Spend: a chart of the cost by day, and a table by team, key, artifact, or model.
+// Spend: charts of the cost by day, and a table by team, key, artifact, or model; planned costs are apart.
 
 import { get, query } from "../api.js";
 import { barChart } from "../bar_chart.js";
@@ -10,21 +10,30 @@ const savedShare = ({ cost, strongest_cost: strongest }) => (strongest > 0 ? 1 -
 
 const columnsBy = (group) => [
   { title: group, value: (row) => row[group] || "none" },
+  { title: "costs", value: (row) => (row.is_planned ? "planned" : "measured") },
   { title: "calls", key: "calls" },
   { title: "cost", key: "cost" },
   { title: "strongest only", key: "strongest_cost" },
   { title: "saved", value: savedShare, show: percent },
 ];
 
-/** Add rows up by one of their columns. */
+/** Add rows up by one of their columns, planned costs apart from those of calls. */
 function addUp(rows, column) {
   const sums = new Map();
   for (const row of rows) {
-    const sum = sums.get(row[column]) ?? { [column]: row[column], calls: 0, cost: 0, strongest_cost: 0 };
+    const group = JSON.stringify([row[column], row.is_planned]);
+    const start = { [column]: row[column], is_planned: row.is_planned, calls: 0, cost: 0, strongest_cost: 0 };
+    const sum = sums.get(group) ?? start;
     for (const name of ["calls", "cost", "strongest_cost"]) sum[name] += row[name];
-    sums.set(row[column], sum);
+    sums.set(group, sum);
   }
   return [...sums.values()];
+}
+
+/** Make a chart of the cost by day; none without days. */
+function chartDays(title, days) {
+  const bars = days.map((one) => ({ label: one.day, value: one.cost, compared: one.strongest_cost }));
+  return bars.length ? [barChart({ title, name: "cost", comparedName: "strongest only", bars })] : [];
 }
 
 function showRows(group, unit, all) {
@@ -33,8 +42,9 @@ function showRows(group, unit, all) {
   const groups = addUp(rows, group).sort((one, other) => other.cost - one.cost);
   const columns = columnsBy(group);
   const save = () => download(`spend-${group}.csv`, "text/csv", csv(columns, groups));
-  const bars = days.map((one) => ({ label: one.day, value: one.cost, compared: one.strongest_cost }));
-  fill("days", barChart({ title: `Cost by day (${unit})`, name: "cost", comparedName: "strongest only", bars }));
+  const [planned, measured] = [true, false].map((is) => days.filter((one) => one.is_planned === is));
+  const charts = [[`Cost by day (${unit})`, measured], [`Planned cost of assignments by day (${unit})`, planned]];
+  fill("days", ...charts.flatMap(([title, each]) => chartDays(title, each)));
   fill("groups", table(`By ${group}, in ${unit}`, columns, groups, { records: true }));
   fill("save", quietButton("Download as CSV", save));
 }
@@ -52,7 +62,7 @@ async function show() {
       units.map((one) => h("option", { selected: one === unit }, one)),
     );
     if (units.length) return showRows(group, unit, rows);
-    fill("days", empty("No calls were made on these days."));
+    fill("days", empty("No calls or assignments were made on these days."));
     fill("groups");
     fill("save");
   } catch (error) {
