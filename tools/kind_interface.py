@@ -26,7 +26,7 @@ EXCEPTIONS = {
 }
 TYPED = {"live", "plan", "query", "decision"}
 """Parameters that have a type in ``app``."""
-CONTAINERS = {"ArtifactKind", "Fitted", "LoadedArtifact", "LookUp"}
+CONTAINERS = {"ArtifactKind", "Fitted", "LoadedArtifact", "FastDecisionRoute"}
 """Generic types whose parameters are known."""
 """Files, or folders, that may, and why."""
 

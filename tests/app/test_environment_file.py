@@ -12,17 +12,17 @@ from app import environment_file
 from app.environment_file import EnvironmentFile
 from app.observability.metrics import Metrics
 from app.observability.tracing import Tracing
-from app.running.caller import Caller
+from app.running.endpoint_caller import EndpointCaller
 from app.settings import Settings
 from models import InvalidRequest
 from models.endpoint import ENDPOINT
-from tests.app.running.test_caller import KEY, SECRET
+from tests.app.running.test_endpoint_caller import KEY, SECRET
 from tests.support.model_process import running_models
 
 
 @pytest.fixture(autouse=True)
 def _look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment_file, "LOOK_S", 0.0)
+    monkeypatch.setattr(environment_file, "ENV_FILE_POLL_INTERVAL_S", 0.0)
 
 
 def write(path: Path, text: str) -> None:
@@ -59,7 +59,7 @@ def test_a_caller_uses_new_keys_and_hosts_and_no_removed_host(tmp_path: Path) ->
     write(path, "")
 
     async def work(url: str, endpoint: Any) -> list[str | None]:
-        caller = Caller.from_settings(Settings(endpoint_env_file=path), Metrics(), Tracing())
+        caller = EndpointCaller.from_settings(Settings(endpoint_env_file=path), Metrics(), Tracing())
         caller.update_endpoints({"few-pixels": ENDPOINT.validate_python(endpoint)})
         errors = []
         try:
@@ -75,9 +75,9 @@ def test_a_caller_uses_new_keys_and_hosts_and_no_removed_host(tmp_path: Path) ->
                 is_known = caller.secret_known(ENDPOINT.validate_python(endpoint))
                 assert is_known is bool(text)
             with pytest.raises(InvalidRequest):
-                caller.refuse_unless_callable(ENDPOINT.validate_python(endpoint))
+                caller.require_callable_endpoint(ENDPOINT.validate_python(endpoint))
             write(path, hosts)
-            caller.refuse_unless_callable(ENDPOINT.validate_python(endpoint))
+            caller.require_callable_endpoint(ENDPOINT.validate_python(endpoint))
         finally:
             await caller.close()
         return errors

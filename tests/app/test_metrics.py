@@ -32,12 +32,12 @@ def test_an_artifact_that_is_asked_and_told_of_adds_a_counter_for_each_and_nothi
         metrics.gap.observe(0.0)
         metrics.spent.observe(1.0)
         metrics.feedback.labels(ref.kind, ref.name).inc()
-        metrics.note_drift(ref.kind, ref.name, ())
+        metrics.set_drift_gauges(ref.kind, ref.name, ())
         counts += [len(lines(metrics))] if number in (0, ARTIFACTS - 1) else []
     assert counts[1] - counts[0] == 2 * (ARTIFACTS - 1)
     assert not [line for line in lines(metrics) if line.startswith("parsimony_drift")]
     for drifted in (QUANTITIES[:1], ()):
-        metrics.note_drift("index", "plan", drifted)
+        metrics.set_drift_gauges("index", "plan", drifted)
     (line,) = [line for line in lines(metrics) if line.startswith("parsimony_drift")]
     assert f'quantity="{QUANTITIES[0]}"' in line
     assert line.endswith(" 0.0")

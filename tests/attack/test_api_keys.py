@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.http.api_key_auth import ApiKeyAuth
-from app.http.rate_limit import MOST, RateLimiter
+from app.http.rate_limit import MAX_CLIENTS, RateLimiter
 from app.settings import KeyGrant, Role, Settings
 from tests.app.http.test_api_key_auth import accept, answer, scope_of
 from tests.support.patience import patient
@@ -174,10 +174,10 @@ def test_callers_that_never_come_again_are_forgotten() -> None:
     clock = Clock()
     buckets = RateLimiter(1.0, clock)
     assert [buckets.take("busy"), buckets.take("busy")] == [0, 1]
-    for number in range(3 * MOST):
+    for number in range(3 * MAX_CLIENTS):
         buckets.take(number)
         assert buckets.take("busy") > 0
-    assert len(buckets) == MOST
+    assert len(buckets) == MAX_CLIENTS
 
 
 def asked(app: ApiKeyAuth, address: str, **headers: bytes) -> int:

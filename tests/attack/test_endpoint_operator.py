@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from app.observability.metrics import Metrics
 from app.running.bounded_connection import MAX_INTERIM_REPLIES
-from app.running.caller import Caller, ChunkStream
+from app.running.endpoint_caller import ChunkStream, EndpointCaller
 from app.running.ssrf_guard import SsrfGuard
 from models.endpoint import ENDPOINT
 from parsimony.runs.steps import CallResult
@@ -40,7 +40,7 @@ def call(pieces: Iterable[bytes], *, texts: list[str] | None = None, **changes: 
         texts.extend(choice["delta"].get("content") or "" for choice in chunk["choices"])
 
     async def work(url: str) -> CallResult:
-        caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics(), {"PARSIMONY_SECRET_TEST": KEY})
+        caller = EndpointCaller(SsrfGuard(("127.0.0.1",)), Metrics(), {"PARSIMONY_SECRET_TEST": KEY})
         endpoint = {**(shape if texts is None else chat), "url": url, "secret": "PARSIMONY_SECRET_TEST", **changes}
         caller.update_endpoints({"a": ENDPOINT.validate_python(endpoint)})
         try:

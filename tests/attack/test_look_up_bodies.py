@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.http.body_limits import SMALL_BYTES
+from app.http.body_limits import MAX_SMALL_BODY_BYTES
 from app.routes.kinds import make_kind_routes
 from solvers import KINDS
 from tests.support.servers import Server
@@ -13,7 +13,7 @@ from tests.support.services import MEANWHILE, answered_before
 pytestmark = pytest.mark.smoke
 
 JSON = {"content-type": "application/json"}
-MOST = make_kind_routes(KINDS["policy"]).look_ups[0].most_bytes
+MOST = make_kind_routes(KINDS["policy"]).fast_routes[0].body_limit_bytes
 
 
 def wrong_all_over(length: int) -> bytes:
@@ -41,19 +41,19 @@ def test_look_ups_are_answered_before_a_batch_with_much_beside_its_items(all_kin
 
 
 def test_of_classifiers_that_are_none_not_every_fault_is_listed(all_kinds: Server) -> None:
-    body = b'{"classifiers":[' + b"{}," * (SMALL_BYTES // 3 - 20) + b"{}]}"
+    body = b'{"classifiers":[' + b"{}," * (MAX_SMALL_BODY_BYTES // 3 - 20) + b"{}]}"
     reply = all_kinds.client.post("/v1/cascades/solve", content=body, headers=JSON)
     assert reply.status_code == 422
-    assert len(reply.content) < SMALL_BYTES
+    assert len(reply.content) < MAX_SMALL_BODY_BYTES
 
 
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "cascades/solve"), ("POST", "builds"), ("PUT", "artifacts/cascade/plan/active")]
 )
 def test_what_is_never_long_has_a_small_limit(all_kinds: Server, method: str, path: str) -> None:
-    reply = all_kinds.client.request(method, f"/v1/{path}", content=b" " * (SMALL_BYTES + 1), headers=JSON)
+    reply = all_kinds.client.request(method, f"/v1/{path}", content=b" " * (MAX_SMALL_BODY_BYTES + 1), headers=JSON)
     assert reply.status_code == 413
-    assert f"at most {SMALL_BYTES} bytes" in reply.json()["detail"]
+    assert f"at most {MAX_SMALL_BODY_BYTES} bytes" in reply.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["policies/plan/decision", "pipelines/plan/decision", "pipelines/nosuch/decision"])

@@ -7,7 +7,7 @@ import redis
 from rq import Callback, Queue
 from rq.serializers import JSONSerializer
 
-from app.store.client import make_key
+from app.store.client import make_store_key
 from app.store.embedded_files import socket_path
 from app.store.job_queue import QUEUE_NAME
 from tests.conftest import upload
@@ -39,7 +39,7 @@ def test_bytes_that_were_changed_in_the_store_are_not_served(server: Server) -> 
     before = server.client.get("/v1/cascades/trace/decision").content
     export = "/v1/artifacts/cascade/trace/versions/1/export"
     exported = server.client.get(export).content
-    names = list(client.scan_iter(make_key("blob", "*")))
+    names = list(client.scan_iter(make_store_key("blob", "*")))
     assert names
     kept = {name: client.get(name) for name in names}
     try:

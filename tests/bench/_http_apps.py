@@ -8,11 +8,11 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.http.fast_router import plain_values
-from app.serving.answers import decide_to_json
+from app.http.fast_router import parse_simple_query
 from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import decide_to_json
 from app.store import codec
-from app.store.artifacts import checked_manifest
+from app.store.artifacts import decode_manifest
 from models import ArtifactRecord
 from models.cascade import CascadeQuery
 from solvers import KINDS
@@ -31,7 +31,7 @@ def constant() -> ASGIApp:
 def bare() -> ASGIApp:
     """Make an ASGI application that decides, and does nothing else."""
     data = Path(os.environ["BENCH_PLAN"]).read_bytes()
-    manifest = checked_manifest(data).model_dump(exclude={"format"})
+    manifest = decode_manifest(data).model_dump(exclude={"format"})
     digest = sha256(data).hexdigest()
     record = ArtifactRecord(version=1, created_at="", sha256=digest, bytes=len(data), **manifest)
     loaded = LoadedArtifact.from_record(record, codec.decode(data, KINDS[record.kind].plan))
@@ -39,7 +39,7 @@ def bare() -> ASGIApp:
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        body = decide_to_json(loaded, CascadeQuery.model_validate_strings(plain_values(scope["query_string"])))
+        body = decide_to_json(loaded, CascadeQuery.model_validate_strings(parse_simple_query(scope["query_string"])))
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})

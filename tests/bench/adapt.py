@@ -1,7 +1,7 @@
 """Traffic whose world changes half-way: ``parsimony bench adapt``.
 
 Real classifiers of handwritten digits answer over HTTP. From the middle of the traffic on, the pixels that the cheap
-classifiers see are hidden in most images. One server has recording, rebuild on drift, and a rollout with promotion;
+classifiers see are hidden. One server has recording, rebuild on drift, and a rollout with promotion;
 the other one has none of them, and gets the same items. The picture shows accuracy and cost of both.
 """
 

@@ -38,7 +38,7 @@ def main() -> None:
         folder.mkdir()
         for number, first in enumerate(range(0, count, FILE_ROWS)):
             _write(folder / f"{number:05}.parquet", _draw(min(FILE_ROWS, count - first), number + 1))
-        done = assign_files(plan, None, f"file://{folder}", BUDGET, Path(scratch) / "out.parquet", no_progress)
+        done = assign_files(plan, {}, f"file://{folder}", BUDGET, Path(scratch) / "out.parquet", no_progress)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     seconds = f"{done.estimate_s:.0f} s of estimates, {done.solve_s:.0f} s of the programme"
     console.print(f"{count:,} queries: {seconds}, {peak} MB")
@@ -54,7 +54,7 @@ def _compare(console: Console, plan: PortfolioPlan) -> None:
     with tempfile.TemporaryDirectory(prefix="parsimony-bench-") as scratch:
         _write(Path(scratch) / "queries.parquet", queries)
         output = Path(scratch) / "out.parquet"
-        large = assign_files(plan, None, f"file://{scratch}/queries.parquet", BUDGET, output, no_progress)
+        large = assign_files(plan, {}, f"file://{scratch}/queries.parquet", BUDGET, output, no_progress)
     started = time.monotonic()
     estimates, expected = plan.estimate(queries), plan.predict_costs(queries)
     exact = plan.assign(estimates, AssignmentOptions(budget=BUDGET.budget), None, None, expected)

@@ -24,8 +24,8 @@ from models.policy import PolicyOptions, PolicyTarget
 from solvers.item_splits import split_rows
 from solvers.policy import PolicyPlan
 from solvers.policy.classifier_training import TrainingRows, assign_training_folds, train_classifiers
-from solvers.policy.growth_scores import BinnedColumns, LossGradients, score_alone
-from solvers.policy.node_classifiers import NodeClassifiers, tree_inputs, tree_owners
+from solvers.policy.node_classifiers import NodeClassifiers, list_tree_owners, make_tree_inputs
+from solvers.policy.sensor_gains import BinnedColumns, LossGradients, score_single_sensors
 from solvers.policy.sensors import Sensors
 from solvers.row_repeats import hash_rows
 from tests.bench._keel import load_table
@@ -97,12 +97,12 @@ def fixed_sets(learn: FeatureTable, test: FeatureTable, budgets: Sequence[float]
     training = TrainingRows(
         sensors, cells, learn.labels, classes, assign_training_folds(learn.labels, learn.item_codes, 5, rng)
     )
-    scales = BinnedColumns(tree_inputs(sensors, cells), tree_owners(sensors), np.ones(count))
+    scales = BinnedColumns(make_tree_inputs(sensors, cells), list_tree_owners(sensors), np.ones(count))
     halves = rng.integers(2, size=learn.rows).astype(np.uint8)
     chosen, asked, reached = np.zeros((1, count), dtype=np.bool_), sensors.read_cells(test), dict[int, float]()
     while True:
         ((members,), (posteriors,)) = train_classifiers(training, chosen, PolicyOptions(), [seed], lambda done: None)
-        answers = NodeClassifiers.from_forests([members]).mean_posteriors(0, tree_inputs(sensors, asked))
+        answers = NodeClassifiers.from_forests([members]).mean_posteriors(0, make_tree_inputs(sensors, asked))
         reached[int(chosen.sum())] = float((answers.argmax(axis=1) == test.labels).mean())
         if chosen.all():
             return [reached.get(int(budget), np.nan) if budget % 1 == 0 else np.nan for budget in (*budgets, count)]
@@ -110,7 +110,7 @@ def fixed_sets(learn: FeatureTable, test: FeatureTable, budgets: Sequence[float]
             chosen[:] = True
             continue
         slopes = LossGradients.from_posteriors(posteriors, learn.labels, halves)
-        chosen[0, score_alone(scales, ~chosen[0], slopes, np.arange(learn.rows)).best] = True
+        chosen[0, score_single_sensors(scales, ~chosen[0], slopes, np.arange(learn.rows)).best] = True
 
 
 def compare(name: str, seed: int) -> dict[str, list[float]]:

@@ -21,8 +21,8 @@ from rich.table import Table
 
 from models.arrays import Floats, Int64s
 from models.index import IndexOptions, IndexQuery, Method
-from solvers.index.assemble import PlanSchema, SearchResult, TrainedModels, assemble_plan, choose_lambdas
-from solvers.index.baselines import measure_full_size, measure_size
+from solvers.index.assemble import PlanSchema, SearchResult, TrainedModels, assemble_plan, choose_cost_weights
+from solvers.index.baselines import measure_full_size, measure_index_size
 from solvers.index.costs import SetCosts
 from solvers.index.crossings import SkylineIndex, build_index
 from solvers.index.greedy import build_sequences
@@ -108,7 +108,7 @@ def measure_builds() -> Iterator[Table]:
         made = table(f"Building the index, {label}", "candidates", "ms, median", "crossings", "skylines", "entries")
         for count in CANDIDATES:
             runs = [timed(Family.draw(seed, count, kind).index) for seed in range(REPEATS)]
-            size, every = measure_size(runs[0][1]), measure_full_size(runs[0][1])
+            size, every = measure_index_size(runs[0][1]), measure_full_size(runs[0][1])
             counts = (every.points - 1, size.points, size.entries)
             median = statistics.median(1e3 * seconds for seconds, _ in runs)
             made.add_row(f"{count:,}", f"{median:,.3g}", *(f"{each:,}" for each in counts))
@@ -143,7 +143,7 @@ def measure_look_ups(batches: int = 11) -> Iterator[Table]:
             calls = [(query.size, query.budget) for query in queries] * max(1_500_000 // count // 300, 1)
             times = np.array(
                 [
-                    [per_call(way, calls) for way in (plan._look_up.find_choice, plan._look_up.scan_one_by_one)]
+                    [per_call(way, calls) for way in (plan._look_up.find_choice, plan._look_up.scan_naively)]
                     for _ in range(batches)
                 ]
             )
@@ -196,10 +196,12 @@ class Studied:
         built = [plan_without_models(learn, costs, IndexOptions(alpha=alpha), (MEDIAN,)) for alpha in ALPHAS]
         trained.clear()
         prices = costs.evaluate(costs.coefficients, (MEDIAN,))
-        build_sequences(learn, prices, choose_lambdas(IndexOptions().lambdas, prices).tolist(), built[0].plan.features)
+        build_sequences(
+            learn, prices, choose_cost_weights(IndexOptions().lambdas, prices).tolist(), built[0].plan.features
+        )
         plan, index = built[0].plan, built[0].index
         counts = [*(len(each.expanded.masks) for each in built), len(trained), len(plan.candidates)]
-        counts += [measure_size(index).entries, measure_full_size(index).entries]
+        counts += [measure_index_size(index).entries, measure_full_size(index).entries]
         size = float(np.exp(rng.uniform(log(SIZES[0]), log(SIZES[1]))))
         whole = float(costs.evaluate(costs.coefficients, (size,)).sum())
         queries = [IndexQuery(size=size, budget=share * whole) for share in BUDGET_SHARES]

@@ -22,13 +22,13 @@ from threadpoolctl import threadpool_limits
 
 from models.arrays import Floats, Int8s, Int32s, UInt64s
 from solvers.learners.table_preparation import Preparation
-from solvers.pipeline.answer_bank import AnswerBank
+from solvers.pipeline.answer_cache import AnswerCache
 from solvers.pipeline.classifiers import Learner
 from solvers.pipeline.configurations import Frontier
 from solvers.pipeline.emsco import EvolutionSettings, evolve_front
 from solvers.pipeline.exact_front import find_packed_front
 from solvers.pipeline.objectives import Evaluator, compute_inverse_cost
-from solvers.pipeline.unit_costs import UnitCosts
+from solvers.pipeline.unit_costs import FixedPointCosts
 from tests.bench._keel import Table, load_table
 from tests.bench.cascade import mean_with_margin, shown, table
 
@@ -139,8 +139,8 @@ class Prepared:
             confidence, codes = self.learner.train_and_predict(self.tables[part], masks)
             return confidence.astype(np.float32), codes
 
-        bank = AnswerBank(answers, self.labels[part], classes=self.learner.classes)
-        prices = UnitCosts.from_costs(self.case.costs, len(self.labels[part]))
+        bank = AnswerCache(answers, self.labels[part], classes=self.learner.classes)
+        prices = FixedPointCosts.from_costs(self.case.costs, len(self.labels[part]))
         return Evaluator(bank, prices, self.case.threshold if threshold is None else threshold)
 
 

@@ -22,8 +22,8 @@ from rich.console import Console
 from app.observability.metrics import Metrics
 from app.recording.report import count_rows
 from app.recording.row_lines import make_row_line
-from app.recording.segments import measure_bytes, tidy_recording
-from app.recording.writer import GROUP_S, RecordingWriter
+from app.recording.segments import compact_recording, measure_bytes
+from app.recording.writer import GROUP_COMMIT_S, RecordingWriter
 from app.store.recordings import StoredRecording
 from models.recording import RecordingSpec
 from tests.bench._applications import running_application
@@ -79,7 +79,7 @@ def _measure_round(server: Server, name: str) -> float:
     through = Through(process, server.port, f"cascade/{name}", CHATS)
     before = process.cpu_times()
     asyncio.run(send_round(through, None))
-    time.sleep(2 * GROUP_S)
+    time.sleep(2 * GROUP_COMMIT_S)
     after = process.cpu_times()
     return (after.user + after.system - before.user - before.system) / CHATS * 1e6
 
@@ -106,7 +106,7 @@ def _measure_rows(count: int) -> None:
             written += time.perf_counter() - begun
         writer.close()
         begun = time.perf_counter()
-        tidy_recording(writer.folder_of("bench"), 2**40, 1e9)
+        compact_recording(writer.folder_of("bench"), 2**40, 1e9)
         converted = time.perf_counter() - begun
         size = measure_bytes(writer.folder_of("bench")) / count
         begun = time.perf_counter()

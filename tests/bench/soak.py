@@ -23,8 +23,8 @@ import httpx
 import orjson
 
 from app.routes.kinds import make_kind_routes
-from app.serving.answers import LookUp, encode
 from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import FastDecisionRoute, encode_decision_reply
 from app.store import codec
 from models import ArtifactRecord
 from models.errors import Infeasible, ParsimonyError
@@ -42,11 +42,13 @@ EXAMPLES = 5
 NAME = "plan"
 ENDED = ("succeeded", "failed", "cancelled")
 LOOK_UPS = {
-    f"{look_up.kind}{look_up.suffix}": look_up for kind in KINDS.values() for look_up in make_kind_routes(kind).look_ups
+    f"{look_up.kind}{look_up.suffix}": look_up
+    for kind in KINDS.values()
+    for look_up in make_kind_routes(kind).fast_routes
 }
 Version = tuple[str, int]
 """A kind, and a version of its artifact."""
-Answer = tuple[Version, LookUp, Any, bytes]
+Answer = tuple[Version, FastDecisionRoute, Any, bytes]
 
 
 @dataclass
@@ -81,10 +83,14 @@ class Soak:
                 self.open.append(answer)
             return
         self.counts["answers checked"] += 1
-        parsed = look_up.query.model_validate_json(json.dumps(query))
+        parsed = look_up.query_type.model_validate_json(json.dumps(query))
         try:
-            reply = look_up.answer(loaded, parsed)
-            wanted = encode(loaded.plan.decide(parsed), loaded, budget_pacing=None) if reply is None else reply
+            reply = look_up.handler(loaded, parsed)
+            wanted = (
+                encode_decision_reply(loaded.plan.decide(parsed), loaded, budget_pacing=None)
+                if reply is None
+                else reply
+            )
         except Infeasible:
             wanted = b"null"
         except ParsimonyError as error:
@@ -93,7 +99,7 @@ class Soak:
             self.note("wrong answers", f"{version} {query}: {body!r}, not {wanted!r}")
 
 
-def draw_query(draw: random.Random) -> tuple[LookUp, dict[str, Any]]:
+def draw_query(draw: random.Random) -> tuple[FastDecisionRoute, dict[str, Any]]:
     look_up = LOOK_UPS[draw.choice(sorted(LOOK_UPS))]
     match look_up.kind, look_up.suffix:
         case "cascade", _:

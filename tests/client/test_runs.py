@@ -16,7 +16,7 @@ from parsimony import Answer, AsyncParsimony, Infeasible, InvalidRequest, NotFou
 from parsimony.functions import CallOutcome, call_function, call_function_async, call_functions_async
 from parsimony.runs.steps import CallResults
 from solvers import KINDS
-from solvers.evaluation import complete_items
+from solvers.evaluation import items_from_dataset
 from solvers.kind import RunContext, make_query
 from tests.support.cases import case_count
 from tests.support.kinds import SAMPLES, dataset
@@ -52,7 +52,7 @@ def functions_of(kind: str) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
 
 def items_of(kind: str) -> list[dict[str, Any]]:
     """Return complete items, as evaluations take them."""
-    complete = complete_items(dataset(SAMPLES[kind].dataset).take(np.arange(ROWS)))
+    complete = items_from_dataset(dataset(SAMPLES[kind].dataset).take(np.arange(ROWS)))
     items: list[dict[str, Any]] = []
     for at, values in enumerate(complete.values):
         item: dict[str, Any] = {"id": str(at), "values": dict(values)}

@@ -17,7 +17,7 @@ from tests.support.patience import patient
 from tests.support.servers import wait_for
 from tests.support.services import LOOK_UP, build, look_ups, problems, store_state, upload_and_build
 
-HOUR_S = 3600
+SECONDS_PER_HOUR = 3600
 DELAY_S, LOSS = 0.1, 0.05
 SLOW_LINE = Path(__file__).with_name("slow_line.py")
 
@@ -92,8 +92,8 @@ def test_a_server_that_alone_is_cut_off_from_the_store_answers_on_and_catches_up
 
 def test_clocks_that_are_hours_apart_change_neither_answers_nor_versions(proxied: House, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    (tmp_path / "ahead").write_text(str(HOUR_S))
-    (tmp_path / "behind").write_text(str(-HOUR_S))
+    (tmp_path / "ahead").write_text(str(SECONDS_PER_HOUR))
+    (tmp_path / "behind").write_text(str(-SECONDS_PER_HOUR))
     mounts = ("-v", f"{ROOT}/tests/faults/clocks:/clocks:ro", "-v", f"{tmp_path}:/clock:ro")
     ahead, behind = (
         (*mounts, "-e", "PYTHONPATH=/clocks", "-e", f"JUMPING_CLOCK=/clock/{n}") for n in ("ahead", "behind")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
@@ -256,6 +257,37 @@ def test_an_assignment_is_planned_within_what_is_left_and_counts(server: Server)
     assert server.client.post(path, json=body, headers=headers).status_code == 402
     put(server, amount=balance(server)["spent"], when_spent="cheapest")
     assert server.client.post(path, json=body, headers=headers).json()["assignments"] == ["cheap"] * 10
+    costs = [[1e-3, 1.0]] * 10  # more than the mean of the cheapest, by which the budget was reserved
+    own = server.client.post(path, json={**body, "costs": costs}, headers=headers)
+    assert (own.status_code, own.json().get("assignments")) == (200, ["cheap"] * 10), own.text
+
+
+def test_a_paced_budget_plans_for_the_items_that_are_expected(server: Server) -> None:
+    """After a thousand cheap items, many more are expected, so that a hard item no longer gets the strong model."""
+    headers, count = {"authorization": "Bearer alice"}, 1000
+    assignments, run = "/v1/portfolios/chat/assignments", "/v1/portfolios/chat/runs"
+    easy = {"queries": [[1.0, 0.0]] * count, "budget": "100%"}
+    hard = {"queries": [[0.0, 1.0]] * 10, "budget": "100%"}
+    item = {"item": f"a prompt{LONG}", "embedding": [0.0, 1.0]}
+    cost = server.client.post(assignments, json=easy, headers=headers).json()["cost"]
+    accurate = {"queries": [[0.0, 1.0]] * 10, "min_accuracy": 0.8}
+    wanted = server.client.post(assignments, json=accurate, headers=headers).json()["assignments"]
+    period = "day" if datetime.now(UTC).hour < 23 else "hour"
+    amount = 30 * cost  # a tenth is released from the start: enough for all below, at any time of the day
+    put(server, amount=amount, period=period, is_paced=True, when_spent="cheapest")
+    free = server.client.post(run, json=item | {"budget": "100%"}, headers=headers).json()
+    assert [step["classifier"] for step in free["steps"]] == ["strong"]
+    assert server.client.post(assignments, json=easy, headers=headers).json()["assignments"] == ["cheap"] * count
+    planned = server.client.post(assignments, json=hard, headers=headers).json()
+    assert planned["assignments"].count("cheap") > 5
+    kept = server.client.post(assignments, json=accurate, headers=headers).json()["assignments"]
+    assert kept == wanted
+    assert kept.count("strong") > planned["assignments"].count("strong")
+    one = server.client.post(run, json=item | {"budget": "100%"}, headers=headers).json()
+    assert ([step["classifier"] for step in one["steps"]], one["degraded"]) == (["cheap"], None)
+    sent = {"items": [item] * 2, "budget": "100%"}
+    runs = server.client.post(run, json=sent, headers=headers).json()["items"]
+    assert [step["classifier"] for each in runs for step in each["steps"]] == ["cheap"] * 2
 
 
 def spend(server: Server, **parameters: Any) -> dict[str, Any]:
@@ -280,8 +312,37 @@ def test_the_spend_report_compares_with_the_strongest_model(server: Server) -> N
     whole = spend(server)
     key = sha256(b"dave").hexdigest()[:8]
     assert any((row["key"], row["team"], row["artifact"]) == (key, "report", "cascade/chat") for row in whole["rows"])
-    (total,) = (row for row in whole["totals"] if row["unit"] == "USD")
-    assert total["cost"] == pytest.approx(sum(row["cost"] for row in whole["rows"] if row["unit"] == "USD"))
+    (total,) = (row for row in whole["totals"] if row["unit"] == "USD" and not row["is_planned"])
+    measured = [row["cost"] for row in whole["rows"] if row["unit"] == "USD" and not row["is_planned"]]
+    assert total["cost"] == pytest.approx(sum(measured))
+
+
+def test_the_spend_report_has_the_planned_costs_of_assignments_apart_from_those_of_calls(server: Server) -> None:
+    """Assigned items that also run are measured in rows of their own, so that no row counts them twice."""
+    headers, name = {"authorization": "Bearer dave"}, "portfolio/chat"
+
+    def rows(*, is_planned: bool) -> dict[str, Any]:
+        report = spend(server, by=["artifact", "team", "model"])["rows"]
+        own = [row for row in report if (row["artifact"], row["team"]) == (name, "report")]
+        return {row["model"]: row for row in own if row["is_planned"] == is_planned}
+
+    measured = rows(is_planned=False)
+    sent = {"queries": [[0.0, 1.0]] * 3 + [[1.0, 0.0]] * 7, "budget": "100%"}
+    made = server.client.post("/v1/portfolios/chat/assignments", json=sent, headers=headers).json()
+    wait_for(lambda: len(rows(is_planned=True)) == 2, 10, lambda: str(spend(server)))
+    planned = rows(is_planned=True)
+    assert {model: row["calls"] for model, row in planned.items()} == made["usage"] == {"strong": 3, "cheap": 7}
+    assert sum(row["cost"] for row in planned.values()) == pytest.approx(made["cost"])
+    assert planned["strong"]["strongest_cost"] * 10 / 3 == pytest.approx(
+        sum(row["strongest_cost"] for row in planned.values())
+    )
+    assert rows(is_planned=False) == measured
+    item = {"item": f"a prompt{LONG}", "embedding": [0.0, 1.0], "budget": "100%"}
+    assert server.client.post("/v1/portfolios/chat/runs", json=item, headers=headers).status_code == 200
+    wait_for(lambda: rows(is_planned=False) != measured, 10, lambda: str(spend(server)))
+    assert rows(is_planned=True) == planned
+    totals = spend(server)["totals"]
+    assert [row["is_planned"] for row in totals if row["unit"] == "USD"] == [False, True]
 
 
 def test_the_spend_report_is_also_csv(server: Server) -> None:
@@ -290,8 +351,8 @@ def test_the_spend_report_is_also_csv(server: Server) -> None:
     reply = server.client.get("/v1/spend", params={"by": ["team", "model"]}, headers={"accept": "text/csv"})
     assert reply.headers["content-type"].startswith("text/csv")
     lines = reply.text.splitlines()
-    assert lines[0] == "team,model,unit,calls,cost,input_tokens,output_tokens,strongest_cost"
-    assert any(line.startswith("search,cheap,USD,") for line in lines[1:])
+    assert lines[0] == "team,model,unit,is_planned,calls,cost,input_tokens,output_tokens,strongest_cost"
+    assert any(line.startswith("search,cheap,USD,False,") for line in lines[1:])
     assert server.client.get("/v1/spend", params={"start": "2024-01-01", "end": "2026-01-01"}).status_code == 422
     assert server.client.get("/v1/spend", params={"by": "color"}).status_code == 422
 
@@ -299,13 +360,17 @@ def test_the_spend_report_is_also_csv(server: Server) -> None:
 @visits.NEEDED
 def test_the_console_shows_the_spend_of_each_group(server: Server, browser: Browser) -> None:
     chat(server)
-    wait_for(lambda: any(row["team"] == "search" for row in spend(server)["rows"]), 10)
+    assigned = {"queries": [[0.0, 1.0]], "budget": "100%"}
+    server.client.post("/v1/portfolios/chat/assignments", json=assigned, headers={"authorization": "Bearer alice"})
+    wait_for(lambda: len({row["is_planned"] for row in spend(server)["rows"] if row["team"] == "search"}) == 2, 10)
     with visits.visit(browser, server.url, "ops") as visit:
         visit.page.goto("/spend")
-        expect(visit.page.get_by_role("row", name="search")).to_be_visible()
-        expect(visit.page.get_by_role("img", name="Cost by day (USD)")).to_be_visible()
+        for costs in ("measured", "planned"):
+            expect(visit.page.get_by_role("row", name=f"search {costs}")).to_be_visible()
+        for title in ("Cost by day (USD)", "Planned cost of assignments by day (USD)"):
+            expect(visit.page.get_by_role("img", name=title, exact=True)).to_be_visible()
         visit.page.get_by_label("Group by").select_option("model")
-        expect(visit.page.get_by_role("row", name="cheap")).to_be_visible()
+        expect(visit.page.get_by_role("row", name="cheap measured")).to_be_visible()
         with visit.page.expect_download() as download:
             visit.page.get_by_role("button", name="Download as CSV").click()
         assert download.value.suggested_filename == "spend-model.csv"

@@ -98,3 +98,18 @@ def test_runs_without_an_answer_count_as_wrong(server: Server, llms: LlmServer) 
     wait_for(lambda: sum(counts()) == 10, 5, counts)
     accuracy = server.client.get("/v1/artifacts/cascade/chat/rollout").json()["accuracy"]
     assert {accuracy[arm]["mean"] for arm in ("active", "candidate")} <= {0.0, None}
+
+
+def test_a_shadow_with_another_window_of_conversations_is_refused(server: Server) -> None:
+    """It would decide by an embedding that it was not built for."""
+    path, headers = "/v1/artifacts/portfolio/chat", {"content-type": "application/octet-stream"}
+    server.client.delete(f"{path}/rollout")
+    for data in chat_artifacts(conversation={"window_tokens": 50}):
+        made = server.client.post("/v1/artifacts/import", content=data, headers=headers).json()
+        if made["kind"] == "portfolio":
+            version = made["version"]
+    server.client.put(f"{path}/active", json={"version": 1}).raise_for_status()
+    rules = {"version": version, "share": 0.5}
+    reply = server.client.put(f"{path}/rollout", json={**rules, "mode": "shadow"})
+    assert (reply.status_code, reply.json()["errors"][0]["loc"][-1]) == (422, "mode")
+    assert server.client.put(f"{path}/rollout", json={**rules, "mode": "canary"}).is_success

@@ -14,8 +14,8 @@ import joblib
 import numpy as np
 import pytest
 
-from app.building.run_build import fit, training_on
-from app.processes.clock import current_time
+from app.building.run_build import fit, joblib_backend
+from app.processes.clock import current_timestamp
 from app.settings import Settings
 from app.store.client import Store
 from app.store.embedded import EmbeddedRedis
@@ -61,7 +61,7 @@ def _built(kind: str, redis: EmbeddedRedis, folder: Path, scheduler: str | None)
     store.close()
     settings = Settings(redis_url=redis.url, data_dir=folder, dask_scheduler=scheduler)
     with open_repositories(settings, client_name="test") as repos:
-        repos.datasets.put("data", _table(kind), created_at=current_time())
+        repos.datasets.put("data", _table(kind), created_at=current_timestamp())
         request = BuildRequest(kind=kind, name="plan", dataset="data", params=BUILDS[kind], seed=3)
         options = KINDS[kind].options.model_validate(request.params)
         return fit(repos, request, options, no_progress)
@@ -92,7 +92,7 @@ def _kill_one_at_work(cluster: Any, killed: list[int]) -> None:
 
 @pytest.mark.slow
 def test_a_learner_with_parallel_parts_does_them_itself(cluster: Any) -> None:
-    with training_on(cluster.scheduler_address):
+    with joblib_backend(cluster.scheduler_address):
         (inner,) = joblib.Parallel()([joblib.delayed(joblib.effective_n_jobs)(-1)])
     assert inner == 1
 
@@ -127,9 +127,9 @@ def test_a_worker_that_is_killed_in_mid_build_costs_time_only(
 def test_a_scheduler_that_is_not_there_is_said_to_be(
     address: str, redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.building.dask_cluster.PATIENCE_S", 1)
+    monkeypatch.setattr("app.building.dask_cluster.WORKER_WAIT_S", 1)
     address = address.format(port=free_port())
-    with pytest.raises(ParsimonyError, match="cannot connect to Dask"), training_on(address):
+    with pytest.raises(ParsimonyError, match="cannot connect to Dask"), joblib_backend(address):
         raise AssertionError
     with pytest.raises(ParsimonyError, match="cannot connect to Dask"):
         _built("index", redis, tmp_path, address)
@@ -143,7 +143,7 @@ def _die(place: int) -> None:
 def test_work_that_kills_every_worker_ends_with_the_reason(cluster: Any) -> None:
     # Dask gives the thread of a new client ten seconds: the worker that an earlier test killed is to be back by then.
     wait_for(lambda: len(cluster.scheduler_info["workers"]) == len(cluster.workers), 60)
-    with pytest.raises(ParsimonyError, match="may be out of memory"), training_on(cluster.scheduler_address):
+    with pytest.raises(ParsimonyError, match="may be out of memory"), joblib_backend(cluster.scheduler_address):
         joblib.Parallel()(joblib.delayed(_die)(place) for place in range(2))
 
 
@@ -154,11 +154,11 @@ def test_a_cluster_without_workers_or_that_goes_away_ends_the_training_with_the_
 ) -> None:
     from distributed import LocalCluster
 
-    monkeypatch.setattr("app.building.dask_cluster.PATIENCE_S", 2)
+    monkeypatch.setattr("app.building.dask_cluster.WORKER_WAIT_S", 2)
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)
     leaving = threading.Timer(1.0, cluster.close if which == "lost the connection" else partial(cluster.scale, 0))
     leaving.start()
-    with pytest.raises(ParsimonyError, match=which), training_on(cluster.scheduler_address):
+    with pytest.raises(ParsimonyError, match=which), joblib_backend(cluster.scheduler_address):
         joblib.Parallel()(joblib.delayed(time.sleep)(0.2) for _ in range(100))
     leaving.join()
     cluster.close()
@@ -171,7 +171,7 @@ def test_files_are_read_on_the_cluster_as_locally_also_if_a_worker_is_lost(clust
     local_sample, local_facts = read_part_files(tmp_path, sample_rows=5000)
     killed: list[int] = []
     killing = threading.Thread(target=_kill_one_at_work, args=(cluster, killed))
-    with training_on(cluster.scheduler_address):
+    with joblib_backend(cluster.scheduler_address):
         killing.start()
         sample, facts = read_part_files(tmp_path, sample_rows=5000)
     killing.join()

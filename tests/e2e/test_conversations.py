@@ -13,7 +13,7 @@ PRICES = {
     "cheap": {"input_per_million": 1.0, "cached_input_per_million": 0.1, "output_per_million": 2.0},
     "strong": {"input_per_million": 30.0, "cached_input_per_million": 0.3, "output_per_million": 60.0},
 }
-LATCH = 2
+LATCH, WINDOW = 2, 100
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def llms() -> Iterator[LlmServer]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    conversation = {"turns": 3, "latch": LATCH, "template": "[{role}] {content}\n"}
+    conversation = {"window_tokens": WINDOW, "older_chunks": 2, "latch": LATCH, "template": "[{role}] {content}\n"}
     with running_chats(tmp_path_factory.mktemp("conversations"), params={"conversation": conversation}) as server:
         yield server
 
@@ -85,10 +85,68 @@ def test_the_embedder_receives_the_conversation_by_the_template(server: Server, 
     ]
 
 
+def decide(server: Server, *texts: str) -> dict[str, Any]:
+    """Return a portfolio's decision for a conversation of the user's messages."""
+    body: dict[str, Any] = {"model": "portfolio/chat@budget=50%", "parsimony": {"route_only": True}}
+    return dict(ask(server, messages=[user(text) for text in texts], **body))
+
+
+def texts_of(llms: LlmServer) -> list[str]:
+    """Return the texts that were embedded since the last call."""
+    inputs = [body["input"] for body in llms.bodies["embedder"]]
+    llms.bodies.clear()
+    return [text for each in inputs for text in ([each] if isinstance(each, str) else each)]
+
+
+def estimate_cheap(decided: dict[str, Any]) -> float:
+    """Return the estimated accuracy of the cheap model, which is high for easy prompts."""
+    candidates = decided["parsimony"]["candidates"]
+    return float(next(one["estimated_accuracy"] for one in candidates if one["classifier"] == "cheap"))
+
+
+def test_the_older_turns_of_a_long_conversation_change_its_embedding(server: Server, llms: LlmServer) -> None:
+    """The embedder of the tests knows easy texts from others; the window of the last message is not easy."""
+    filler, last = " and so on" * 29, "then this"
+    recent = decide(server, "x" * len("an easy prompt") + filler, filler, last)
+    new, old = texts_of(llms), decide(server, "an easy prompt" + filler, filler, last)
+    parts = texts_of(llms)
+    assert parts[-1] == new[-1]
+    assert parts[-1].endswith(f"[user] {last}\n")
+    assert "".join(parts) == f"[user] an easy prompt{filler}\n[user] {filler}\n[user] {last}\n"
+    assert all(len(part) <= 3 * WINDOW for part in parts)
+    alone, easy = estimate_cheap(decide(server, last)), estimate_cheap(decide(server, "an easy prompt"))
+    assert estimate_cheap(recent) == pytest.approx(alone)
+    assert alone < estimate_cheap(old) < easy
+
+
+def test_a_conversation_that_fits_the_window_is_embedded_as_one_text(server: Server, llms: LlmServer) -> None:
+    texts_of(llms)
+    decide(server, "an easy prompt")
+    assert texts_of(llms) == ["[user] an easy prompt\n"]
+
+
+def test_each_part_of_a_long_conversation_is_paid(server: Server, llms: LlmServer) -> None:
+    prices = {"prices": {"input_per_million": 1e6}}
+    register(server, llms, embedder=prices)
+    asked = [user("an easy prompt" + " and so on" * 50)]
+    steps = ask(server, model="portfolio/chat@budget=50%", messages=asked)["parsimony"]["steps"]
+    paid = [step for step in steps if step["classifier"] == "embedder"]
+    requests, parts = len(llms.bodies["embedder"]), texts_of(llms)
+    assert len(paid) == len(parts) == 2
+    assert sum(step["cost"] for step in paid) == pytest.approx(5.0 * requests)  # tokens, as the embedder counts them
+
+
+def test_a_part_without_an_embedding_fails_the_decision(server: Server, llms: LlmServer) -> None:
+    llms.switch(embedder={"fails_after": 1})
+    register(server, llms, embedder={"max_texts": 1})
+    body = {"model": "portfolio/chat@budget=50%", "messages": [user("an easy prompt" + " and so on" * 50)]}
+    assert server.client.post("/v1/chat/completions", json=body).status_code == 502
+
+
 def test_the_params_of_the_artifact_have_the_template(server: Server) -> None:
     for kind in ("cascade", "portfolio"):
         params = server.client.get(f"/v1/artifacts/{kind}/chat").json()["params"]
-        assert (params["conversation"]["latch"], params["conversation"]["turns"]) == (LATCH, 3)
+        assert (params["conversation"]["latch"], params["conversation"]["window_tokens"]) == (LATCH, WINDOW)
 
 
 def test_the_cost_of_a_switch_is_that_of_the_whole_prompt(server: Server) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import openai
 import pytest
 
-from app.cli.text_embeddings import TEXTS_AT_ONCE
+from app.cli.text_embeddings import MAX_TEXTS_PER_EMBEDDING_CALL
 from tests.e2e.chats import client_of, register
 from tests.support.commands import ran
 from tests.support.llm_server import LlmServer
@@ -121,7 +121,7 @@ def test_logs_are_imported_with_embeddings_and_no_prompt_is_embedded_twice(
     llms.switch()
     status, _, err = ran(monkeypatch, capsys, *command, "--name", "embedded")
     assert status == 0, err
-    assert sum(len(body["input"]) for body in llms.bodies["embedder"]) == 700 - 3 * TEXTS_AT_ONCE
+    assert sum(len(body["input"]) for body in llms.bodies["embedder"]) == 700 - 3 * MAX_TEXTS_PER_EMBEDDING_CALL
     vectors = np.load(trace.with_suffix(".npy"))
     assert vectors.tolist() == [[1.0, 0.0] if "easy" in str(call["prompt"]) else [0.0, 1.0] for call in calls]
     assert server.client.get("/v1/datasets/embedded").json()["embedding_dimensions"] == 2

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.store.client import Store, make_key
+from app.store.client import Store, make_store_key
 from app.store.embedded_files import socket_path
 from solvers import KINDS
 from tests.support.kinds import SAMPLES, build_all, upload_all
@@ -303,7 +303,7 @@ def test_outcomes_by_id_need_no_plan_of_a_version_that_is_no_longer_active(kinds
     ).json()
     wait_for(lambda: report(kinds, "portfolio")["artifact"]["version"] == 2, 5)
     with closing(Store(f"unix://{socket_path(kinds.data_dir.resolve() / 'redis')}")) as store:
-        store.client.delete(make_key("blob", imported["sha256"]))
+        store.client.delete(make_store_key("blob", imported["sha256"]))
     assert give(kinds, {"decision": decision, "correct": True, "cost": 2.0}).json()["accepted"] == 1
     again = {"artifact": ref("portfolio"), "inputs": INPUTS["portfolio"], "correct": True}
     assert give(kinds, again).status_code == 503

@@ -17,11 +17,11 @@ from starlette.types import Receive, Scope, Send
 from app.http.fast_router import FastRouter, FastRoutes
 from app.observability.metrics import Metrics
 from app.routes.kinds import make_kind_routes
-from app.running.caller import Caller
+from app.running.endpoint_caller import EndpointCaller
 from app.running.ssrf_guard import SsrfGuard
-from app.serving.answers import LookUp
 from app.serving.catalog import Catalog
-from app.serving.rollouts import RolloutTraffic
+from app.serving.decision_replies import FastDecisionRoute
+from app.serving.rollouts import RolloutSplitter
 from app.settings import Settings
 from app.store.repositories import open_repositories
 from solvers import KINDS
@@ -227,7 +227,9 @@ def test_every_subject_says_what_it_would_decide_or_why_not(all_kinds: Server) -
     assert all_kinds.client.get("/v1/decisions?name=plan&budget=nan").status_code == 422
 
 
-DECLARED: tuple[LookUp, ...] = tuple(look_up for kind in KINDS.values() for look_up in make_kind_routes(kind).look_ups)
+DECLARED: tuple[FastDecisionRoute, ...] = tuple(
+    look_up for kind in KINDS.values() for look_up in make_kind_routes(kind).fast_routes
+)
 GET: dict[str, str] = {
     "cascade": "deadline=13",
     "index": "size=64&budget=4",
@@ -257,7 +259,7 @@ def catalog(all_kinds: Server) -> Catalog:
 
 
 @pytest.mark.parametrize("look_up", DECLARED, ids=lambda look_up: f"{look_up.method} {look_up.path}")
-def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up: LookUp) -> None:
+def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up: FastDecisionRoute) -> None:
     asked = {("GET", kind) for kind in GET} | {("POST", kind) for kind in POST}
     assert {(each.method, each.kind) for each in DECLARED} == asked
     query = GET[look_up.kind] if look_up.method == "GET" else ""
@@ -279,8 +281,8 @@ def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up:
     }
 
     async def answer() -> None:
-        caller = Caller(SsrfGuard(()), Metrics())
-        traffic = RolloutTraffic(None, Metrics())  # type: ignore[arg-type]  # without a rollout
+        caller = EndpointCaller(SsrfGuard(()), Metrics())
+        traffic = RolloutSplitter(None, Metrics())  # type: ignore[arg-type]  # without a rollout
         scope["state"] = {"context": SimpleNamespace(catalog=catalog, caller=caller, rollouts=traffic)}
         await FastRouter(nothing, FastRoutes(DECLARED), Metrics())(scope, receive, send)
         await caller.close()

@@ -13,7 +13,8 @@ from playwright.sync_api import expect
 
 from tests.e2e.visits import NEEDED, Visit
 from tests.support.llm_server import LlmServer
-from tests.support.servers import Server, running_server
+from tests.support.patience import patient
+from tests.support.servers import Server, running_server, wait_for
 
 JSON = "application/json"
 
@@ -121,6 +122,61 @@ def test_an_embedding_that_is_not_finite_is_refused_and_not_kept(server: Server,
     assert put(server, "endless", log=("calls.jsonl", log()), **options).status_code == 201
 
 
+WINDOW = {"window_tokens": 20, "older_chunks": 2, "system": True, "template": "{content} "}
+
+
+def chat_log(calls: int = 200) -> bytes:
+    """Return calls for conversations whose first turn is easy, and which exceed the window in every second call."""
+    lines = []
+    for number, line in enumerate(log(calls).splitlines()):
+        call = json.loads(line)
+        turns = ["an easy prompt" + "." * (60 * (number % 2)), "answer", call.pop("prompt")]
+        roles = ("user", "assistant", "user")
+        messages = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=True)]
+        lines.append(json.dumps({**call, "prompt": messages}))
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize("embedder", ["embedder", "words"])
+def test_a_build_from_imported_chats_embeds_requests_as_the_import_did(
+    server: Server, llms: LlmServer, embedder: str
+) -> None:
+    """The import and the requests embed the same texts, by the window that the artifact records."""
+    llms.switch()
+    server.client.put("/v1/endpoints/embedder", json=llms.embedder(max_texts=32))
+    options = {"options": (None, json.dumps({"embedder": embedder, "conversation": WINDOW}), JSON)}
+    stored = put(server, f"chats-{embedder}", log=("calls.jsonl", chat_log()), **options)
+    assert stored.status_code == 201, stored.text
+    assert stored.json()["spec"]["conversation"] == WINDOW
+    imported = {text for body in llms.bodies["embedder"] for text in body["input"]}
+    params = {"curve_points": 5}  # the dataset names its embedder
+    other = {**params, "conversation": {**WINDOW, "window_tokens": 30}}
+    assert build(server, f"chats-{embedder}", other).status_code == 422
+    artifact = wait_for_build(server, build(server, f"chats-{embedder}", params).json())
+    assert artifact["params"]["conversation"] == {**WINDOW, "latch": 0}
+    llms.switch()
+    for line in chat_log(4).splitlines():
+        body = {"model": f"portfolio/chats-{embedder}@budget=100%", "messages": json.loads(line)["prompt"]}
+        reply = server.client.post("/v1/chat/completions", json={**body, "parsimony": {"route_only": True}})
+        assert reply.status_code == 200, reply.text
+    requested = [body["input"] for body in llms.bodies["embedder"]]
+    texts = {text for each in requested for text in ([each] if isinstance(each, str) else each)}
+    assert (texts <= imported, bool(texts)) == (True, embedder == "embedder")
+
+
+def build(server: Server, name: str, params: dict[str, Any]) -> Any:
+    body = {"kind": "portfolio", "name": name, "dataset": name, "params": params}
+    return server.client.post("/v1/builds", json=body)
+
+
+def wait_for_build(server: Server, queued: dict[str, Any]) -> dict[str, Any]:
+    """Return the artifact of a build."""
+    url = f"/v1/builds/{queued['id']}"
+    wait_for(lambda: server.client.get(url).json()["status"] not in ("queued", "running"), patient(90), "it runs")
+    assert server.client.get(url).json()["status"] == "succeeded", server.client.get(url).text
+    return dict(server.client.get(f"/v1/artifacts/portfolio/{queued['name']}").json())
+
+
 def test_feedback_prices_and_pointers_are_parts(server: Server) -> None:
     calls = log(prompt=None, correct=None, cost=None, prompt_tokens=1000, completion_tokens=0)
     outcomes = "\n".join(json.dumps({"request_id": f"r{number}", "quality": 0.5}) for number in range(200))
@@ -176,3 +232,11 @@ def test_the_console_imports_a_log_and_shows_its_coverage(visit: Visit, server: 
     assert result.locator(".shaded").first.evaluate(shade) != "rgba(0, 0, 0, 0)"
     assert server.client.get("/v1/datasets/from-console").json()["embedding_dimensions"] == 2
     visit.complaints.clear()  # the refused request
+
+
+def test_the_format_of_a_log_may_be_named(server: Server) -> None:
+    for name, status in (("table", 201), ("otel", 422), ("csv", 422)):
+        options = {"options": (None, json.dumps({"format": name}), JSON)}
+        reply = put(server, "named-format", log=("calls.jsonl", log()), **options)
+        assert reply.status_code == status, (name, reply.text)
+    assert reply.json()["errors"][0]["loc"] == ["options", "format"]

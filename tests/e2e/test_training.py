@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from app.building.run_build import training_on
+from app.building.run_build import joblib_backend
 from app.store import codec
 from models.errors import ParsimonyError
 from models.index import IndexOptions
@@ -28,7 +28,7 @@ def _processes_to_train_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_cluster_training_runs_in_local_processes() -> None:
-    with training_on(None):
+    with joblib_backend(None):
         assert joblib.effective_n_jobs() == joblib.cpu_count()
         pids = set(joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(8)))
     if joblib.cpu_count() > 1:
@@ -39,7 +39,7 @@ TRAINING = """
 import os, sys, time
 import joblib
 from app.store import codec
-from app.building.run_build import training_on
+from app.building.run_build import joblib_backend
 from models.errors import ParsimonyError
 from models.index import IndexOptions
 from solvers import BuildContext
@@ -50,7 +50,7 @@ def work(i):
     time.sleep(0.2)
     return os.getpid()
 
-with training_on(None):
+with joblib_backend(None):
     print(*set(joblib.Parallel()(joblib.delayed(work)(i) for i in range(4))), flush=True)
     if sys.argv[1] == "killed":
         joblib.Parallel()(joblib.delayed(work)(i) for i in range(1000))
@@ -77,7 +77,7 @@ def test_a_killed_trainer_is_said_to_be() -> None:
     def work(place: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(ParsimonyError, match="may be out of memory"), training_on(None):
+    with pytest.raises(ParsimonyError, match="may be out of memory"), joblib_backend(None):
         joblib.Parallel()(joblib.delayed(work)(place) for place in range(4))
 
 
@@ -88,6 +88,6 @@ def test_the_bytes_of_a_plan_do_not_tell_how_many_processes_trained_it(learner: 
     table = small_table(rows=60, features=2)
     options = IndexOptions(learner=learner, learner_params=params, folds=2)
     alone = codec.encode(fit(table, options, np.random.default_rng(0), BuildContext()).plan, {})
-    with training_on(None):
+    with joblib_backend(None):
         together = codec.encode(fit(table, options, np.random.default_rng(0), BuildContext()).plan, {})
     assert alone == together

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,6 @@ def test_a_log_without_the_calls_of_a_version_is_refused(server: Server) -> None
         (f"{PORTFOLIO}/versions/1/evaluation?on=absent&since=2026-01-01T00:00:00Z", "unknown-recording"),
         (f"{PORTFOLIO}/versions/1/evaluation?on=log&since=2026-01-01T00:00:00Z", "unknown-recording"),
         (f"{PORTFOLIO}/diff?from=1&to=9", "unknown-version"),
-        ("/v1/artifacts/nothing/trace/diff?from=1&to=2", "unknown-artifact"),
     ],
 )
 def test_unknown_names_are_not_found(path: str, code: str, server: Server) -> None:
@@ -157,6 +157,28 @@ def test_records_are_compared(server: Server) -> None:
     assert found["before"]["expected"]["cost_interval"] is not None
     assert [found[one]["active"] for one in ("before", "after")] == [False, False]
     assert found["logged"] is None
+
+
+def test_versions_are_compared_within_limits(server: Server) -> None:
+    path = f"{PORTFOLIO}/diff?from=1&to=2&on=log"
+    default, cheap = (server.client.get(path + limit).json() for limit in ("", "&budget=1"))
+    assert cheap["before"]["limits"] == cheap["after"]["limits"] == {"budget": 1.0}
+    assert cheap["before"]["expected"]["cost"] == pytest.approx(1.0)
+    assert cheap["logged"]["before"]["cost"]["value"] == pytest.approx(1.0)
+    assert default["before"]["limits"] != {"budget": 1.0}
+    assert default["logged"]["before"]["cost"]["value"] > 1.0
+    unknown = server.client.get(f"{path}&speed=1")
+    assert (unknown.status_code, unknown.json()["errors"][0]["loc"]) == (422, ["speed"])
+    accurate = server.client.get(f"{path}&min_accuracy=0.01").json()["before"]
+    assert accurate["expected"]["cost"] == pytest.approx(1.0)
+    typo = server.client.get(f"{CASCADE}/diff", params={"from": 1, "to": 2, "excluded": "typo"})
+    assert (typo.status_code, typo.json()["errors"][0]["loc"][0]) == (422, "excluded")
+    excluded = "&excluded=" + "x" * 200
+    asked = HTTPConnection("127.0.0.1", server.port)
+    asked.request("GET", path + 400 * excluded)
+    assert asked.getresponse().status == 400
+    short = server.client.get(f"{CASCADE}/diff", params={"from": 1, "to": 2, "budget": 1e-6})
+    assert (short.status_code, short.json()["type"]) == (409, "urn:parsimony:infeasible")
 
 
 def test_decisions_on_rows_are_compared(server: Server) -> None:

@@ -11,7 +11,7 @@ from app.running import budget_guard
 from app.running.budget_guard import BudgetGuard
 from app.running.planned_use import CallUse
 from app.store import budget_accounts
-from app.store.budget_accounts import AccountState, BudgetAccounts, accounts_of
+from app.store.budget_accounts import AccountState, BudgetAccounts, list_accounts
 from app.store.budgets import StoredBudget
 from app.store.client import Store
 from models.budget import BudgetSpec
@@ -20,14 +20,14 @@ from tests.support.stores import StoreProcess
 
 LEASE_S = 0.6
 SPEC = BudgetSpec(scope="team", target="a", amount=10.0, period="total")
-ACCOUNTS = accounts_of(StoredBudget("b", "id", SPEC))
+ACCOUNTS = list_accounts(StoredBudget("b", "id", SPEC))
 
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget_accounts, "LEASE_S", LEASE_S)
     monkeypatch.setattr(budget_guard, "LEASE_S", LEASE_S)
-    monkeypatch.setattr(budget_guard, "REPEAT_S", 0.05)
+    monkeypatch.setattr(budget_guard, "SETTLEMENT_RETRY_S", 0.05)
     monkeypatch.setattr(budget_guard, "BUDGET_TIMEOUT_S", 0.5)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from app.building.worker import BEAT_S
+from app.building.worker import HEARTBEAT_INTERVAL_S
 from app.store.embedded_files import socket_path
 from tests.e2e.test_builds import ROWS, large_upload, start_build, the_worker
 from tests.support.servers import Server, running_server, wait_for
@@ -76,7 +76,8 @@ def test_a_jump_ends_no_build_that_runs_and_no_worker(jumping: Jumping, years: i
     horse.suspend()
     jumping.jump(years * YEAR)
     before = jumping.beats()
-    wait_for(lambda: jumping.beats() >= before + looks, 3 * BEAT_S)  # its worker has looked how long it works
+    # its worker has checked how long it works
+    wait_for(lambda: jumping.beats() >= before + looks, 3 * HEARTBEAT_INTERVAL_S)
     horse.resume()
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
     ended = server.client.get(path).json()

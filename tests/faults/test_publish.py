@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from app.processes.clock import current_time
+from app.processes.clock import current_timestamp
 from app.serving.catalog import Catalog
 from app.store.artifacts import Artifacts
 from app.store.client import Store
@@ -57,9 +57,9 @@ def reading(store: StoreProcess) -> Iterator[set[int]]:
 
 def sizes(fresh: StoreProcess, proxy: Proxy) -> tuple[int, int]:
     store = Store(proxy.url)
-    Artifacts(store).publish(artifact(), created_at=current_time())
+    Artifacts(store).publish(artifact(), created_at=current_timestamp())
     sent, answered = proxy.sent, proxy.answered
-    Artifacts(store).publish(artifact(seed=1), created_at=current_time())
+    Artifacts(store).publish(artifact(seed=1), created_at=current_timestamp())
     store.close()
     return proxy.sent - sent, proxy.answered - answered
 
@@ -78,13 +78,13 @@ def test_a_connection_that_breaks_anywhere_leaves_the_old_version_or_the_new_one
             store.check_connection()  # the handshake is done
             setattr(proxy, way, (proxy.sent if way == "cut_after" else proxy.answered) + step)
             with suppress(StoreUnavailable):
-                Artifacts(store).publish(artifact(seed=seed), created_at=current_time())
+                Artifacts(store).publish(artifact(seed=seed), created_at=current_timestamp())
             setattr(proxy, way, None)
             store.close()
             after = watcher.get_pointers()["cascade", "plan"][0]
             assert after - before in (0, 1), "published twice"
             assert_whole(fresh.client)
-            Artifacts(retrying := Store(proxy.url)).publish(artifact(seed=seed), created_at=current_time())
+            Artifacts(retrying := Store(proxy.url)).publish(artifact(seed=seed), created_at=current_timestamp())
             retrying.close()
             assert watcher.get_pointers()["cascade", "plan"][0] == after + 1
     assert len(seen) > len(steps) / 4
@@ -96,7 +96,7 @@ def publish_on(url: str, first: int, begin: Connection) -> None:
     begin.recv()
     artifacts = Artifacts(Store(url))
     for seed in count(first):
-        artifacts.publish(artifact(seed=seed), created_at=current_time())
+        artifacts.publish(artifact(seed=seed), created_at=current_timestamp())
 
 
 def active(store: Store) -> int:
@@ -109,7 +109,7 @@ def published_since(store: Store, before: int) -> bool:
 
 def test_a_publisher_that_is_killed_at_any_moment_leaves_whole_versions(fresh: StoreProcess) -> None:
     store, draw, fork = Store(fresh.url), random.Random(0), get_context("fork")
-    Artifacts(store).publish(artifact(), created_at=current_time())
+    Artifacts(store).publish(artifact(), created_at=current_timestamp())
     pipes = [fork.Pipe() for _ in range(12)]
     publishers = [
         fork.Process(target=publish_on, args=(fresh.url, 10**6 * (trial + 1), theirs))
@@ -128,5 +128,5 @@ def test_a_publisher_that_is_killed_at_any_moment_leaves_whole_versions(fresh: S
             assert_whole(fresh.client)
     before = active(store)
     assert before > len(publishers)
-    assert Artifacts(store).publish(artifact(seed=1), created_at=current_time()).version == before + 1
+    assert Artifacts(store).publish(artifact(seed=1), created_at=current_timestamp()).version == before + 1
     store.close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from app.processes.clock import current_time
+from app.processes.clock import current_timestamp
 from app.store.artifacts import Artifacts
 from app.store.client import Store
 from models.errors import Conflict, UnknownArtifact, UnknownVersion
@@ -39,7 +39,9 @@ def race(url: str, seed: int, pipe: Connection) -> None:
 def _step(artifacts: Artifacts, draw: random.Random, done: Done) -> None:
     what = draw.random()
     if what < 0.4:  # few different bytes, which are shared and come back after they went
-        done.published.append(artifacts.publish(artifact(seed=draw.randrange(3)), created_at=current_time()).version)
+        done.published.append(
+            artifacts.publish(artifact(seed=draw.randrange(3)), created_at=current_timestamp()).version
+        )
         return
     version = draw.choice(artifacts.list_versions("cascade", "plan")[-2:]).version  # few, so that they meet
     if what < 0.7:

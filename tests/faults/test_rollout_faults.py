@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.processes.background_flush import FLUSH_S
+from app.processes.background_flush import FLUSH_INTERVAL_S
 from tests.e2e.test_runs import artifacts, image
 from tests.support.model_process import running_models
 from tests.support.patience import patient
@@ -173,7 +173,7 @@ def count_costs(server: Server) -> int:
 def is_still(read: Callable[[], int]) -> bool:
     """Return whether a number stays the same for longer than the pause between additions."""
     before = read()
-    time.sleep(patient(2 * FLUSH_S))
+    time.sleep(patient(2 * FLUSH_INTERVAL_S))
     return read() == before
 
 

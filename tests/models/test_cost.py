@@ -69,7 +69,7 @@ def test_sizes_of_two_dimensions() -> None:
     assert both.powers.tolist() == [[0, 0], [1, 1]]
     assert both([[2.0, 3.0], [4.0, 5.0]]).tolist() == [4.0, 11.0]
     assert both.cost_at((2.0, 3.0)).coefficients.tolist() == [4.0]
-    with pytest.raises(InvalidRequest, match="costs must have equal dimensions, got 1 and 2"):
+    with pytest.raises(InvalidRequest, match="costs must depend on equally many sizes, got 1 and 2"):
         _ = both + CostFunction.from_polynomial([0.0, 1.0])
     with pytest.raises(InvalidRequest, match=r"sizes of shape \(1,\) must end in 2 dimensions"):
         both([1.0])

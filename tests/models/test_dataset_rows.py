@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from app.store import codec
 from app.store.uploads import parse_spec
 from models import Dataset, DatasetFacts, InvalidRequest, dataset_from_columns
-from models.dataset_rows import columns_of, row_faults, row_qualities, with_rows
+from models.dataset_rows import append_rows, dataset_to_columns, find_row_faults, grade_row_answers
 from tests.support.samples import (
     FEATURES_SPEC,
     MIXED_SPEC,
@@ -71,7 +71,7 @@ def _plain(cell: Any) -> Any:
 def test_a_dataset_taken_apart_is_put_together_to_the_same_bytes(name: str) -> None:
     """Columns lose nothing that a dataset keeps."""
     whole = dataset(name)
-    again = dataset_from_columns(whole.spec, columns_of(whole))
+    again = dataset_from_columns(whole.spec, dataset_to_columns(whole))
     assert codec.encode(again, {}) == codec.encode(whole, {})
 
 
@@ -81,8 +81,8 @@ def test_rows_that_come_later_make_the_dataset_that_came_at_once(name: str) -> N
     whole = dataset(name)
     rows = as_rows(name, range(150, whole.rows))
     facts = DatasetFacts.from_dataset(whole)
-    assert not [fault for row in rows for fault in row_faults(facts, row, None)]
-    grown = with_rows(dataset(name, slice(150)), rows)
+    assert not [fault for row in rows for fault in find_row_faults(facts, row, None)]
+    grown = append_rows(dataset(name, slice(150)), rows)
     assert codec.encode(grown, {}) == codec.encode(whole, {})
 
 
@@ -92,10 +92,10 @@ def test_embeddings_come_with_their_rows() -> None:
     spec, vectors = parse_spec(json.dumps(TRACE_SPEC)), trace_embeddings(columns)
     first = dataset_from_columns(spec, {n: c[:300] for n, c in as_arrays(columns).items()}, vectors[:300])
     rows = as_rows("trace", range(300, 400))
-    grown = with_rows(first, rows, vectors[300:])
+    grown = append_rows(first, rows, vectors[300:])
     assert codec.encode(grown, {}) == codec.encode(dataset_from_columns(spec, as_arrays(columns), vectors), {})
     with pytest.raises(InvalidRequest, match="each row must have an embedding of 2 numbers"):
-        with_rows(first, rows)
+        append_rows(first, rows)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_embeddings_come_with_their_rows() -> None:
 def test_a_bad_row_is_refused_by_its_column(name: str, change: dict[str, Any], where: str, message: str) -> None:
     """The message tells the cell."""
     (row,) = as_rows(name, range(1))
-    (fault,) = row_faults(DatasetFacts.from_dataset(dataset(name)), {**row, **change}, None)
+    (fault,) = find_row_faults(DatasetFacts.from_dataset(dataset(name)), {**row, **change}, None)
     assert fault.loc == ("row", where)
     assert message in fault.msg
 
@@ -125,19 +125,19 @@ def test_a_missing_column_and_a_wrong_embedding_are_told() -> None:
     (row,) = as_rows("trace", range(1))
     del row["truth"]
     facts = DatasetFacts.from_dataset(dataset("trace")).model_copy(update={"embedding_dimensions": 2})
-    faults = row_faults(facts, row, [1.0])
+    faults = find_row_faults(facts, row, [1.0])
     assert [fault.loc for fault in faults] == [("row", "truth"), ("embedding",)]
     assert faults[1].msg == "must have 2 numbers, got 1"
     with pytest.raises(InvalidRequest, match="column 'truth' must not be missing in a row"):
-        with_rows(dataset("trace"), [row])
+        append_rows(dataset("trace"), [row])
 
 
 def test_cells_that_may_be_missing_may() -> None:
     """Of a spec that says so, features only."""
     (row,) = as_rows("mixed", range(1))
     facts = DatasetFacts.from_dataset(dataset("mixed"))
-    assert not row_faults(facts, {**row, "ward": None, "iron": None, "glucose": ""}, None)
-    assert row_faults(facts, {**row, "outcome": ""}, None)
+    assert not find_row_faults(facts, {**row, "ward": None, "iron": None, "glucose": ""}, None)
+    assert find_row_faults(facts, {**row, "outcome": ""}, None)
 
 
 def test_a_row_tells_how_good_each_classifier_is() -> None:
@@ -149,6 +149,6 @@ def test_a_row_tells_how_good_each_classifier_is() -> None:
     ]
     spec = parse_spec(json.dumps({"kind": "trace", "label": "truth", "unit": "ms", "classifiers": told}))
     row: dict[str, Any] = {"truth": "7", "says": 7.0, "right": False, "grade": 0.25}
-    assert row_qualities(spec, row) == {"a": 1.0, "b": 0.0, "c": 0.25}
-    assert row_qualities(spec, {**row, "says": None, "right": "true"}) == {"b": 1.0, "c": 0.25}
-    assert row_qualities(parse_spec(json.dumps(FEATURES_SPEC)), {}) == {}
+    assert grade_row_answers(spec, row) == {"a": 1.0, "b": 0.0, "c": 0.25}
+    assert grade_row_answers(spec, {**row, "says": None, "right": "true"}) == {"b": 1.0, "c": 0.25}
+    assert grade_row_answers(parse_spec(json.dumps(FEATURES_SPEC)), {}) == {}

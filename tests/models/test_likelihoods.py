@@ -28,15 +28,15 @@ def trace(spec: dict[str, Any] = SPEC, **columns: Any) -> Trace:
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
 def test_a_likelihood_is_the_softmax_at_the_temperature(temperature: float) -> None:
-    likelihoods = trace().likelihoods_of(temperature)
+    likelihoods = trace().estimate_likelihoods(temperature)
     cat, dog = (np.exp(np.array(z) / temperature) for z in ([2.0, 1.0, 0.0], [1.0, 0.5, -3.0]))
     assert likelihoods[:, 0] == pytest.approx([cat[0] / cat.sum(), dog[1] / dog.sum()], rel=1e-6)
     assert likelihoods[:, 1].tolist() == [0.0, 1.0]  # no scores: right or wrong
     assert likelihoods[:, 2] == pytest.approx([0.5, 1.0])
-    assert trace().likelihoods_of(1e-3)[:, 0] == pytest.approx([1.0, 0.0])
+    assert trace().estimate_likelihoods(1e-3)[:, 0] == pytest.approx([1.0, 0.0])
     spec = SPEC | {"classifiers": [SPEC["classifiers"][1]]}
     assert trace(spec).margins.shape == (2, 1, 0)
-    assert trace(spec).likelihoods_of(temperature).tolist() == [[0.0], [1.0]]
+    assert trace(spec).estimate_likelihoods(temperature).tolist() == [[0.0], [1.0]]
 
 
 def test_scores_are_needed_for_every_class_and_must_be_numbers() -> None:

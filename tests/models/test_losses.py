@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from models import FeaturesSpec, InvalidRequest, TraceSpec, dataset_from_columns
-from models.dataset_rows import row_qualities
+from models.dataset_rows import grade_row_answers
 from models.feedback import Outcome, grade_outcome
 from models.losses import Losses, LossPrices
 from tests.support.cases import first_quick
@@ -231,6 +231,6 @@ def test_outcomes_say_one_thing(fields: dict[str, Any]) -> None:
 
 def test_rows_of_feedback_are_graded_by_their_losses() -> None:
     spec = trace({"label": LABELS, "a": LABELS}, [{"name": "a", "prediction": "a"}], label="label", losses=TRIAGE).spec
-    assert row_qualities(spec, {"label": "well", "a": "sick"}, PRICES) == {"a": 0.95}
+    assert grade_row_answers(spec, {"label": "well", "a": "sick"}, PRICES) == {"a": 0.95}
     measured = trace({"a": np.array([0.0, 4.0])}, [{"name": "a", "loss": "a"}], loss_unit="USD", loss_weight=2).spec
-    assert row_qualities(measured, {"a": 1.0}, MEASURED) == {"a": 0.75}
+    assert grade_row_answers(measured, {"a": 1.0}, MEASURED) == {"a": 0.75}

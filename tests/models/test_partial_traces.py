@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models import DatasetFacts, InvalidRequest, Trace, TraceSpec
-from models.dataset_rows import columns_of, row_faults, row_qualities, with_rows
+from models.dataset_rows import append_rows, dataset_to_columns, find_row_faults, grade_row_answers
 from models.trace_columns import NO_ANSWER
 
 SPEC = TraceSpec.model_validate(
@@ -78,10 +78,10 @@ def test_a_bad_partial_trace_is_refused_by_its_row(changes: dict[str, Any], wher
 
 def test_its_columns_recreate_it_and_take_further_rows() -> None:
     partial = trace()
-    again = Trace.from_columns(SPEC, columns_of(partial))
+    again = Trace.from_columns(SPEC, dataset_to_columns(partial))
     for name in ("called", "quality", "costs", "confidences", "predictions", "propensities"):
         np.testing.assert_array_equal(getattr(again, name), getattr(partial, name))
-    longer = with_rows(
+    longer = append_rows(
         partial, [{"y": "dog", "b": "dog"}, {"y": "cat", "a": "cat", "a_sure": 0.5, "a_usd": 1, "a_p": 1}]
     )
     assert isinstance(longer, Trace)
@@ -90,12 +90,14 @@ def test_its_columns_recreate_it_and_take_further_rows() -> None:
 
 def test_feedback_rows_may_lack_classifiers_of_a_partial_trace() -> None:
     facts = DatasetFacts.from_dataset(trace())
-    assert not row_faults(facts, {"y": "cat", "b": "cat"}, None)
-    assert row_qualities(SPEC, {"y": "cat", "b": "cat"}) == {"b": 1.0}
-    assert {str(fault.loc[1]) for fault in row_faults(facts, {"y": "cat", "a": "cat", "b": "cat"}, None)} >= {"a_usd"}
-    assert row_faults(facts, {"y": "cat"}, None)
+    assert not find_row_faults(facts, {"y": "cat", "b": "cat"}, None)
+    assert grade_row_answers(SPEC, {"y": "cat", "b": "cat"}) == {"b": 1.0}
+    assert {str(fault.loc[1]) for fault in find_row_faults(facts, {"y": "cat", "a": "cat", "b": "cat"}, None)} >= {
+        "a_usd"
+    }
+    assert find_row_faults(facts, {"y": "cat"}, None)
     complete = facts.model_copy(update={"complete_rows": None})
-    assert row_faults(complete, {"y": "cat", "b": "cat"}, None)
+    assert find_row_faults(complete, {"y": "cat", "b": "cat"}, None)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=12), st.randoms())

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from models import DatasetFacts, InvalidRequest, Trace, TraceSpec
-from models.dataset_rows import columns_of, row_faults, with_rows
+from models.dataset_rows import append_rows, dataset_to_columns, find_row_faults
 
 GRADED: dict[str, Any] = {
     "kind": "trace",
@@ -36,7 +36,7 @@ def test_answers_are_as_good_as_they_are_told_to_be() -> None:
     trace = Trace.from_columns(spec(), COLUMNS)
     assert trace.quality.tolist() == [[1.0, 1.0], [0.0, 0.25], [1.0, 0.5]]
     assert (trace.classes, trace.rows, trace.predictions.max()) == ((), 3, -1)
-    assert trace.likelihoods_of(1.0).tolist() == trace.quality.tolist()
+    assert trace.estimate_likelihoods(1.0).tolist() == trace.quality.tolist()
     assert not trace.spec.has_classes
     for cells in ([1, 0, 1], [1.0, 0.0, 1.0], [True, False, True]):
         again = Trace.from_columns(spec(), {**COLUMNS, "small_ok": np.array(cells)})
@@ -84,19 +84,19 @@ def test_rows_that_come_later_are_checked_and_put_behind() -> None:
         DatasetFacts.from_dataset(trace),
         {"small_ok": 1.0, "small_sure": -0.5, "small_usd": 0.2, "large_judge": 0.75},
     )
-    assert row_faults(facts, row, None) == []
-    said = [fault.msg for fault in row_faults(facts, {**row, "small_ok": 0.5}, None)]
+    assert find_row_faults(facts, row, None) == []
+    said = [fault.msg for fault in find_row_faults(facts, {**row, "small_ok": 0.5}, None)]
     assert said == ["must be 0 or 1, false or true, got 0.5"]
-    assert row_faults(facts, {**row, "small_ok": True}, None) == []
-    assert row_faults(facts, {**row, "small_ok": "true"}, None) == []
-    assert "at most 1" in row_faults(facts, {**row, "large_judge": 7.0}, None)[0].msg
-    more = with_rows(trace, [row])
+    assert find_row_faults(facts, {**row, "small_ok": True}, None) == []
+    assert find_row_faults(facts, {**row, "small_ok": "true"}, None) == []
+    assert "at most 1" in find_row_faults(facts, {**row, "large_judge": 7.0}, None)[0].msg
+    more = append_rows(trace, [row])
     assert isinstance(more, Trace)
     assert more.quality.tolist() == [*trace.quality.tolist(), [1.0, 0.75]]
-    again = with_rows(trace, [{**row, "small_ok": False}, {**row, "small_ok": "TRUE"}])
+    again = append_rows(trace, [{**row, "small_ok": False}, {**row, "small_ok": "TRUE"}])
     assert isinstance(again, Trace)
     assert again.quality[3:, 0].tolist() == [0.0, 1.0]
-    assert Trace.from_columns(spec(), columns_of(trace)).quality.tolist() == trace.quality.tolist()
+    assert Trace.from_columns(spec(), dataset_to_columns(trace)).quality.tolist() == trace.quality.tolist()
 
 
 def test_log_probabilities_of_a_sure_model_are_no_mistake() -> None:
@@ -125,8 +125,8 @@ def test_confidences_of_every_scale_are_probabilities_and_grow_by_rows_of_that_s
     trace = Trace.from_columns(spec(confidence_scale=scale), COLUMNS | {"small_sure": np.array(told)})
     assert trace.confidences[:, 0].tolist() == pytest.approx(probabilities)
     row = {"small_ok": 1.0, "small_sure": told[0], "small_usd": 0.2, "large_judge": 0.75}
-    assert row_faults(DatasetFacts.from_dataset(trace), row, None) == []
-    grown = with_rows(trace, [row])
+    assert find_row_faults(DatasetFacts.from_dataset(trace), row, None) == []
+    grown = append_rows(trace, [row])
     assert isinstance(grown, Trace)
     assert grown.confidences[:, 0].tolist() == pytest.approx([*probabilities, probabilities[0]], abs=1e-300)
 
@@ -169,10 +169,10 @@ def test_costs_may_be_functions_of_an_items_size() -> None:
     trace = Trace.from_columns(TraceSpec.model_validate(TOKENS), COUNTED)
     assert trace.costs == pytest.approx(np.array([[0.12, 5.0], [0.1, 5.0]]))
     assert trace.take(np.array([1])).sizes.tolist() == [[0.0, 50.0]]
-    again = Trace.from_columns(trace.spec, columns_of(trace))
+    again = Trace.from_columns(trace.spec, dataset_to_columns(trace))
     assert again.costs.tolist() == trace.costs.tolist()
     assert set(trace.spec.used_columns) == set(COUNTED)
-    more = with_rows(trace, [{"tokens_in": 1000, "tokens_out": 0, "small_ok": 1, "large_ok": 0}])
+    more = append_rows(trace, [{"tokens_in": 1000, "tokens_out": 0, "small_ok": 1, "large_ok": 0}])
     assert more.costs[-1].tolist() == pytest.approx([1.0, 5.0])  # type: ignore[union-attr]
     one = TOKENS | {"size": "tokens_in", "classifiers": [TOKENS["classifiers"][0] | {"cost": {"polynomial": [1, 0.5]}}]}
     assert Trace.from_columns(TraceSpec.model_validate(one), COUNTED).costs[:, 0].tolist() == [51.0, 1.0]
@@ -181,8 +181,8 @@ def test_costs_may_be_functions_of_an_items_size() -> None:
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"size": None}, "the cost of 'small' must depend on .* it depends on 2, and size has 0 columns"),
-        ({"size": "tokens_in"}, "size has 1 columns"),
+        ({"size": None}, "the cost of 'small' depends on 2 sizes, but the spec has 0 size columns"),
+        ({"size": "tokens_in"}, "the spec has 1 size columns"),
         ({"classifiers": [{"name": "a", "correct": "small_ok", "cost": {"timings": []}}]}, "must be a number, or have"),
         ({"classifiers": [{"name": "a", "correct": "small_ok", "cost": "dear"}]}, "must be a number, or have"),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.units import refuse_other_times
+from models.units import check_time_unit
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from models.units import refuse_other_times
     ],
 )
 def test_times_of_all_or_of_none_are_taken(times: dict[str, float | None], unit: str, time_unit: str | None) -> None:
-    refuse_other_times(times, unit, time_unit)
+    check_time_unit(times, unit, time_unit)
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_times_that_say_too_little_are_refused(
     times: dict[str, float | None], unit: str, time_unit: str | None, said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
-        refuse_other_times(times, unit, time_unit)
+        check_time_unit(times, unit, time_unit)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from models import FeaturesSpec, InvalidRequest, TraceSpec, apply_weights, dataset_from_columns
-from models.dataset_rows import columns_of, with_rows
+from models.dataset_rows import append_rows, dataset_to_columns
 from models.weights import MAX_WEIGHTED_ROWS, repeat_rows
 
 LABELS = np.array(["sick", "well", "well"], dtype=object)
@@ -50,9 +50,9 @@ def test_rows_are_repeated_as_copies_of_one_item() -> None:
 
 
 def test_rows_added_later_have_weights_too() -> None:
-    longer = with_rows(table("heft"), [{"label": "well", "age": 7.0, "heft": 5.0}])
+    longer = append_rows(table("heft"), [{"label": "well", "age": 7.0, "heft": 5.0}])
     assert longer.weights.tolist() == [1, 2, 3, 5]
-    assert columns_of(longer)["heft"].tolist() == [1, 2, 3, 5]
+    assert dataset_to_columns(longer)["heft"].tolist() == [1, 2, 3, 5]
     assert longer.take(np.array([3, 0])).weights.tolist() == [5, 1]
 
 

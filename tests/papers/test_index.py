@@ -10,7 +10,7 @@ import pytest
 
 from models.index import IndexOptions, IndexQuery
 from solvers.index import build_index, choose_candidates, expand_lattice
-from solvers.index.baselines import measure_full_size, measure_size
+from solvers.index.baselines import measure_full_size, measure_index_size
 from solvers.index.costs import SetCosts
 from solvers.index.lattice import ExpandedSets
 from tests.oracles.index import random_instance
@@ -225,8 +225,8 @@ def test_lemma_3_12_skylines_between_breakpoints_are_fixed_and_change_at_them() 
     curves = np.array([[1.0, 3.0], [4.0, 1.0], [6.0, 0.5], [3.0, 2.5]])
     index = build_index(curves, accuracies)
     assert index.sizes.tolist() == [1.0, pytest.approx(1.5), pytest.approx(4.0)]
-    assert measure_size(index).entries < measure_full_size(index).entries
-    assert measure_size(index).points <= measure_full_size(index).points
+    assert measure_index_size(index).entries < measure_full_size(index).entries
+    assert measure_index_size(index).points <= measure_full_size(index).points
 
 
 def test_theorem_3_5_the_expanded_sets_hold_every_skyline() -> None:

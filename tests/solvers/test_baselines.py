@@ -11,7 +11,7 @@ from models import Trace, TraceSpec
 from models.arrays import Floats
 from solvers import KINDS, BuildContext, two_stage_rules
 from solvers.savings import BaselineReplays, Replay, measure_savings
-from solvers.trace_baselines import most_accurate_baseline, replay_baselines_on, replay_trace_baselines
+from solvers.trace_baselines import find_current_baseline, replay_baselines_on, replay_trace_baselines
 from solvers.two_stage_rules import tune_two_stages
 
 
@@ -119,7 +119,7 @@ def test_todays_bill_is_always_the_most_accurate_classifier() -> None:
     assert (savings.today.name, savings.today.cost) == ("always c", 3.0)
     assert savings.today.saved == pytest.approx(0.5)
     assert savings.today.saved_interval == pytest.approx((0.5, 0.5))
-    assert most_accurate_baseline(trace(500, 0), np.arange(500)) == "always strong"
+    assert find_current_baseline([], trace(500, 0), np.arange(500)) == "always strong"
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "policy", "index"])

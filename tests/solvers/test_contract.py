@@ -10,15 +10,15 @@ import pytest
 
 from app.store import codec
 from models.errors import Cancelled, Infeasible, InvalidRequest
-from solvers import KINDS, BuildContext, Fitted
+from solvers import KINDS, BuildContext, FitResult
 from tests.support.kinds import SAMPLES, dataset
 
 
-def build(name: str, seed: int = 0) -> Fitted[Any]:
+def build(name: str, seed: int = 0) -> FitResult[Any]:
     """Fit a kind to its small problem."""
     sample = SAMPLES[name]
     rng = np.random.default_rng(seed)
-    fitted: Fitted[Any] = KINDS[name].fit(dataset(sample.dataset), sample.options, rng, BuildContext())
+    fitted: FitResult[Any] = KINDS[name].fit(dataset(sample.dataset), sample.options, rng, BuildContext())
     return fitted
 
 

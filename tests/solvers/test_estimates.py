@@ -10,7 +10,7 @@ import pytest
 from models.feedback import Expectations
 from models.pipeline import Configuration
 from models.portfolio import AssignmentOptions
-from solvers import KINDS, Fitted
+from solvers import KINDS, FitResult
 from solvers.drift import count_answered
 from solvers.portfolio.plan import PortfolioPlan
 from tests.solvers.test_contract import fit
@@ -18,7 +18,7 @@ from tests.support.kinds import SAMPLES
 
 
 @cache
-def fitted(name: str) -> Fitted[Any]:
+def fitted(name: str) -> FitResult[Any]:
     """Fit a kind to its small problem, once."""
     return fit(name)
 
@@ -26,8 +26,8 @@ def fitted(name: str) -> Fitted[Any]:
 @pytest.mark.parametrize("name", sorted(KINDS))
 def test_the_summary_tells_how_many_rows_a_build_judged_by(name: str) -> None:
     """And so little of it that nothing is known, if it does not say."""
-    assert KINDS[name].judged_on(fitted(name).summary) == SAMPLES[name].judged_rows
-    assert KINDS[name].judged_on({}) == 0
+    assert KINDS[name].count_evidence_rows(fitted(name).summary) == SAMPLES[name].judged_rows
+    assert KINDS[name].count_evidence_rows({}) == 0
 
 
 @pytest.mark.parametrize("name", sorted(KINDS.keys() - {"index", "policy"}))

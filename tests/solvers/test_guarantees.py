@@ -11,8 +11,8 @@ from models import DatasetFacts, FeaturesSpec, InvalidRequest, TraceSpec, datase
 from models.errors import Infeasible
 from models.guarantees import GuaranteeReport, Guarantees
 from solvers import KINDS, BuildContext
-from solvers.evaluation import complete_items
-from solvers.guarantees import check_guarantees, fit_with_guarantees, lower_bound
+from solvers.evaluation import items_from_dataset
+from solvers.guarantees import check_guarantees, clopper_pearson_lower, fit_with_guarantees
 from tests.support.cases import first_quick
 from tests.support.replays import World
 
@@ -37,7 +37,7 @@ UNSEEN = patients(999, 20_000)
 def measure(kind: str, fitted: Any, unseen: Any = UNSEEN) -> tuple[float, float]:
     """Return recall and false positive rate of class ``sick`` on unseen patients; rejected ones count as right."""
     query = KINDS[kind].evaluation.model_validate({**fitted.savings.query, "items": [{}]})
-    found = KINDS[kind].evaluate(fitted.plan, query, complete_items(unseen))
+    found = KINDS[kind].evaluate(fitted.plan, query, items_from_dataset(unseen))
     sick = unseen.labels == unseen.classes.index("sick")
     answered = np.array([label == "sick" for label in found.labels])
     rejected = np.zeros(len(sick), dtype=bool) if found.accepted is None else ~found.accepted
@@ -87,7 +87,7 @@ def test_cascades_keep_the_recall_of_a_class() -> None:
     built = fit("cascade", plain, {"min_recall": {"a": 0.85}})
     query = KINDS["cascade"].evaluation.model_validate({**built.savings.query, "items": [{}]})
     rows = unseen.dataset("cascade")
-    found = KINDS["cascade"].evaluate(built.plan, query, complete_items(rows))
+    found = KINDS["cascade"].evaluate(built.plan, query, items_from_dataset(rows))
     own = np.flatnonzero(rows.labels == rows.classes.index("a"))
     assert np.mean([found.labels[at] == "a" for at in own.tolist()]) >= 0.85
 
@@ -154,4 +154,4 @@ def test_guarantees_out_of_bounds_are_refused(wanted: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("kept", "rows"), [(93, 93), (90, 100), (1, 3), (0, 5)])
 def test_bounds_are_those_of_clopper_and_pearson(kept: int, rows: int) -> None:
     exact = binomtest(kept, rows, alternative="greater").proportion_ci(0.97, method="exact").low
-    assert lower_bound(kept, rows, 0.03) == pytest.approx(exact, abs=1e-12)
+    assert clopper_pearson_lower(kept, rows, 0.03) == pytest.approx(exact, abs=1e-12)

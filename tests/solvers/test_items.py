@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.advice import AdviceLimits
-from models.dataset_rows import columns_of, row_faults, with_rows
+from models.dataset_rows import append_rows, dataset_to_columns, find_row_faults
 from models.feedback import Outcome
 from solvers import KINDS, BuildContext
 from solvers.advice import advise
-from solvers.item_splits import effective_rows, fold_rows, split_rows
+from solvers.item_splits import assign_group_folds, effective_rows, split_rows
 from solvers.learners.estimators import make_folds
 from solvers.pipeline.prepared_data import split_rows_by_class
 from solvers.policy.classifier_training import assign_training_folds
 from solvers.portfolio.learned.cross_fit import assign_folds
 from solvers.row_repeats import find_repeats, list_data_warnings
-from solvers.savings import mean_interval, split_in_halves
+from solvers.savings import estimate_mean_interval, split_in_halves
 from solvers.statistics import Z_95, standard_error_of_mean
 from tests.support.cases import first_quick
 from tests.support.repeating import ACCURACIES, CHANCE, SETS, prompts, visits
@@ -49,7 +49,7 @@ def test_no_split_cuts_an_item(items: Any, seed: int, folds: int) -> None:
         place[rows] = number
     labels = (np.arange(n) % 3).astype(np.int32)
     assert _apart(items, place)
-    assert _apart(items, fold_rows(items, folds, rng))
+    assert _apart(items, assign_group_folds(items, folds, rng))
     assert _apart(items, assign_training_folds(labels, items, folds, rng))
     assert _apart(items, np.isin(np.arange(n), split_in_halves(items, rng)[0]))
 
@@ -126,8 +126,8 @@ def test_intervals_hold_where_one_item_has_most_rows() -> None:
 def test_intervals_of_repeated_rows_are_those_of_the_items() -> None:
     rng = np.random.default_rng(3)
     values, items = rng.random(100), np.repeat(np.arange(100), 6)
-    low, high = mean_interval(np.repeat(values, 6), items, np.random.default_rng(0))
-    assert (low, high) == pytest.approx(mean_interval(values, np.arange(100), np.random.default_rng(0)))
+    low, high = estimate_mean_interval(np.repeat(values, 6), items, np.random.default_rng(0))
+    assert (low, high) == pytest.approx(estimate_mean_interval(values, np.arange(100), np.random.default_rng(0)))
     assert effective_rows(items) == 100
     assert standard_error_of_mean(np.repeat(values, 6), items) == pytest.approx(standard_error_of_mean(values))
 
@@ -243,13 +243,13 @@ def test_too_few_items_are_refused_whatever_the_rows() -> None:
 
 @pytest.mark.parametrize("dataset", [prompts(20, 3, None, 0), visits(20, 3, 0)], ids=["trace", "features"])
 def test_rows_that_come_later_belong_to_the_items_that_they_name(dataset: Dataset) -> None:
-    columns = columns_of(dataset)
+    columns = dataset_to_columns(dataset)
     row = {name: column[0] if isinstance(column[0], str) else float(column[0]) for name, column in columns.items()}
     embedding = dataset.embeddings[:1] if isinstance(dataset, Trace) else None
     given = None if embedding is None else embedding[0].tolist()
-    assert row_faults(DatasetFacts.from_dataset(dataset), row, given) == []
-    assert row_faults(DatasetFacts.from_dataset(dataset), {**row, "item": None}, given)[0].loc == ("row", "item")
-    grown = with_rows(
+    assert find_row_faults(DatasetFacts.from_dataset(dataset), row, given) == []
+    assert find_row_faults(DatasetFacts.from_dataset(dataset), {**row, "item": None}, given)[0].loc == ("row", "item")
+    grown = append_rows(
         dataset, [row, {**row, "item": "another"}], embedding if embedding is None else np.tile(embedding, (2, 1))
     )
     assert grown.item_names[grown.items[-2]] == row["item"]
@@ -275,13 +275,13 @@ def test_an_item_may_be_named_by_a_long_prompt() -> None:
     }
     table = FeatureTable.from_columns(spec, columns)
     assert table.items[0] == table.items[2] != table.items[1]
-    again = FeatureTable.from_columns(spec, columns_of(table))
+    again = FeatureTable.from_columns(spec, dataset_to_columns(table))
     assert again.item_names == table.item_names
     sent: dict[str, str | bool | float | None] = {"y": "u", "a": 1.0, "p": prompt}
     stored = Outcome(decision="index/a/1?", row=sent).stored_row
-    assert with_rows(table, [stored]).items.tolist() == [*table.items, table.items[0]]
+    assert append_rows(table, [stored]).items.tolist() == [*table.items, table.items[0]]
     facts = DatasetFacts.from_dataset(table)
-    assert [fault.loc for each in (sent, {**sent, "y": prompt}) for fault in row_faults(facts, each, None)] == [
+    assert [fault.loc for each in (sent, {**sent, "y": prompt}) for fault in find_row_faults(facts, each, None)] == [
         ("row", "y")
     ]
 
@@ -295,8 +295,8 @@ def test_only_names_of_items_may_be_long_in_feedback(column: str) -> None:
     columns = {name: np.array(["u", "v"], dtype=object) for name in ("y", "c", "p")} | {"a": np.arange(2.0)}
     facts, long = DatasetFacts.from_dataset(FeatureTable.from_columns(spec, columns)), "x" * 201
     row: dict[str, str | float | None] = {"y": "u", "a": 1.0, "c": "u", "p": long}
-    assert row_faults(facts, row, None) == []
-    assert [fault.loc for fault in row_faults(facts, row | {column: long}, None)] == [("row", column)]
+    assert find_row_faults(facts, row, None) == []
+    assert [fault.loc for fault in find_row_faults(facts, row | {column: long}, None)] == [("row", column)]
 
 
 @pytest.mark.parametrize("item", ["y", "a"])

@@ -21,7 +21,7 @@ from solvers import KINDS, BuildContext
 from solvers.cascade.frontier.contents import FrontierContents
 from solvers.index.costs import evaluate_curves
 from solvers.portfolio.assigner import PortfolioAssigner
-from solvers.portfolio.knapsack import assign, assign_min
+from solvers.portfolio.knapsack import assign, assign_max_min
 from tests.solvers.test_contract import fit
 from tests.support.kinds import SAMPLES, dataset
 
@@ -237,7 +237,7 @@ def test_a_batch_is_assigned_as_well_as_the_others_can(asked: dict[str, Any]) ->
     estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
     given = assign_available(plan, estimates, options, 5.0, {"fast"})
     assert given.budget is not None
-    solve = assign if options.objective == "mean" else assign_min
+    solve = assign if options.objective == "mean" else assign_max_min
     values = plan.penalize_estimates(estimates) if options.objective == "mean" else estimates
     alone = solve(values[:, 1:], plan.costs[1:], given.budget)
     assert given.assignments == tuple(plan.classifiers[1 + place] for place in alone.choice)

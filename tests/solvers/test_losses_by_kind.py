@@ -12,7 +12,7 @@ from models.cascade import CascadeQuery
 from models.portfolio import RouteQuery
 from parsimony.runs.steps import REJECT, Call, CallResult, CallResults, RunAnswer
 from solvers import KINDS, BuildContext
-from solvers.base import Fitted, make_generator
+from solvers.base import FitResult, make_generator
 from solvers.evaluation import CompleteItems
 from solvers.kind import RunContext
 from tests.support.cases import first_quick
@@ -39,7 +39,7 @@ def dataset(kind: str, seed: int, rows: int, **more: Any) -> Dataset:
 
 
 @lru_cache
-def built(kind: str, reject_cost: float | None = None) -> Fitted[Any]:
+def built(kind: str, reject_cost: float | None = None) -> FitResult[Any]:
     learned = dataset(kind, 1, ROWS, reject_cost=reject_cost)
     options = KINDS[kind].options.model_validate(PARAMS[kind])
     return KINDS[kind].fit(learned, options, make_generator(0), BuildContext())
@@ -113,7 +113,7 @@ def run(kind: str, plan: Any, query: Any, label: str, confidence: float) -> tupl
 @pytest.mark.slow
 def test_a_run_rejects_what_a_person_answers_for_less() -> None:
     plan = built("cascade", 6.0).plan
-    assert REJECT not in KINDS["cascade"].called_names(plan)
+    assert REJECT not in KINDS["cascade"].list_called_names(plan)
     rejecting = next(
         point for point in range(len(plan.point_maxima)) if REJECT in plan.describe_point(point)["cascade"]
     )

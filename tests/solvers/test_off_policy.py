@@ -10,11 +10,11 @@ from models.arrays import Floats
 from solvers.off_policy import (
     DecisionRule,
     RuleScores,
-    call_one,
     estimate_difference,
     estimate_mean,
     estimate_snips,
     joint_propensities,
+    make_single_call_rule,
     measure_overlap,
     score_rules,
 )
@@ -93,7 +93,7 @@ def test_differences_of_paired_rows_are_closer_than_those_of_unpaired_ones() -> 
     draw = LoggedWorld(floor=0.25).draw(1, 1000)
     trace = draw.trace()
     rule = draw.rule(trace)
-    almost = call_one(trace, np.where(draw.embeddings[:, 0] < 0.6, 0, 2))
+    almost = make_single_call_rule(trace, np.where(draw.embeddings[:, 0] < 0.6, 0, 2))
     own, other = score_rules(trace, [rule, almost])
     value, (low, high) = estimate_difference(own.quality, other.quality, draw.items, 100.0)
     separate = [estimate_mean(each.quality, each.weights, draw.items, is_share=True) for each in (own, other)]

@@ -1,5 +1,6 @@
 """Doubly robust values of partial traces: held against worlds whose truth is known."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,16 @@ from solvers.base import BuildContext, make_generator
 from solvers.dataset_profile import profile_dataset
 from solvers.partial_traces import (
     effective_calls,
-    estimate_uncalled,
+    impute_uncalled,
+    list_missing_call_warnings,
     measure_classifiers,
     prepare_rows,
     replay_on_complete_rows,
     take_complete_rows,
-    warn_of_missing_calls,
 )
 from solvers.portfolio.kind import PortfolioKind
-from solvers.savings import Replay, SettingReplay
+from solvers.savings import AS_LOGGED, Replay, SettingReplay
+from solvers.trace_baselines import find_current_baseline, replay_trace_baselines
 
 NAMES = ("cheap", "strong")
 PRICES = np.array([1.0, 10.0])
@@ -66,7 +68,7 @@ class LoggedWorld:
 
 
 def estimated(trace: Trace, seed: int = 0) -> Trace:
-    dataset = estimate_uncalled(trace, seed)
+    dataset = impute_uncalled(trace, seed)
     assert isinstance(dataset, Trace)
     return dataset
 
@@ -99,9 +101,33 @@ def test_recorded_propensities_need_no_embeddings() -> None:
 
 def test_a_complete_trace_stays_as_it_is() -> None:
     complete = LoggedWorld(0, 100).trace(is_complete=True)
-    assert estimate_uncalled(complete, 0) is complete
+    assert impute_uncalled(complete, 0) is complete
     assert prepare_rows(complete, 0, takes_partial=False) is complete
-    assert not list(warn_of_missing_calls(complete))
+    assert not list(list_missing_call_warnings(complete))
+
+
+def test_the_choices_of_a_log_are_todays_baseline() -> None:
+    world = LoggedWorld(3, 400)
+    trace, rows = estimated(world.trace()), np.arange(400)
+    baselines = replay_trace_baselines(trace, rows)
+    assert find_current_baseline(baselines, trace, rows) == AS_LOGGED
+    counts = world.called.sum(axis=1)
+    paid, right = ((each * world.called).sum(axis=1) / counts for each in (world.costs, world.right))
+    assert baselines[AS_LOGGED].costs == pytest.approx(paid)
+    assert baselines[AS_LOGGED].right == pytest.approx(right)
+    savings = PortfolioKind().fit(trace, PortfolioOptions(curve_points=5), make_generator(0), BuildContext()).savings
+    assert savings is not None
+    assert savings.today is not None
+    assert savings.today.name == AS_LOGGED
+    assert savings.today.cost == pytest.approx(paid.mean(), rel=0.1)
+    world.costs = np.tile(PRICES, (400, 1))
+    fixed = replace(trace, observed_costs=world.costs)  # known without a call
+    paid = (world.costs * world.called).sum(axis=1) / counts
+    assert replay_trace_baselines(fixed, rows)[AS_LOGGED].costs == pytest.approx(paid)
+    explored = replace(trace, spec=trace.spec.model_copy(update={"joint_propensity": "smallest"}))
+    assert AS_LOGGED not in replay_trace_baselines(explored, rows)
+    filled = estimated(LoggedWorld(3, 400, both=0.8).trace())
+    assert AS_LOGGED not in replay_trace_baselines(filled, rows)
 
 
 def test_equal_seeds_give_equal_values() -> None:
@@ -138,11 +164,11 @@ def test_few_calls_and_classifiers_without_overlap_are_refused_with_numbers() ->
     world = LoggedWorld(1, 600, both=0.0)
     world.called[:] = [[True, False]] * 580 + [[False, True]] * 20
     with pytest.raises(InvalidRequest, match=r"30 .*got 20 of 'strong'"):
-        estimate_uncalled(world.trace(), 0)
+        impute_uncalled(world.trace(), 0)
     apart = LoggedWorld(1, 1200, both=0.0)
     apart.called[:, 0], apart.called[:, 1] = apart.hard < 0.5, apart.hard >= 0.5
     with pytest.raises(InvalidRequest, match=r"'(cheap|strong)'.* \d+%"):
-        estimate_uncalled(apart.trace(), 0)
+        impute_uncalled(apart.trace(), 0)
 
 
 def test_complete_rows_are_repeated_by_their_inverse_propensity() -> None:
@@ -198,7 +224,7 @@ def test_the_profile_has_the_calls_and_means_of_all_items() -> None:
 
 def test_the_warning_counts_calls() -> None:
     world = LoggedWorld(6, 200)
-    (warning,) = warn_of_missing_calls(world.trace())
+    (warning,) = list_missing_call_warnings(world.trace())
     assert warning.code == "partial-calls"
     assert warning.share == pytest.approx(1 - world.called.mean())
     assert f"{world.called.all(axis=1).sum()}" in warning.message

@@ -22,14 +22,14 @@ from parsimony.runs.cascade import run_cascade
 from parsimony.runs.index import run_index
 from parsimony.runs.pipeline import run_pipeline
 from parsimony.runs.portfolio import run_portfolio
-from parsimony.runs.steps import REJECT, Ask, Call, CallResult, CallResults, Refusal, RunAnswer
+from parsimony.runs.steps import REJECT, Call, CallResult, CallResults, DecisionRequest, Refusal, RunAnswer
 from solvers import KINDS, BuildContext, cascade, policy, portfolio
 from solvers.cascade import CascadePlan
 from solvers.cascade.contents import MAX_CALLS
 from solvers.cascade.continuation import Continuations
 from solvers.kind import RunContext
-from solvers.portfolio.fallback import make_fallback
-from solvers.running import Runner, run_here
+from solvers.portfolio.fallback import make_fallback_router
+from solvers.running import Runner, run_with_local_decisions
 from tests.solvers.policy.problems import start_policy as run_policy
 from tests.support.cases import case_count
 from tests.support.samples import TRACE_SPEC, trace_columns, trace_embeddings
@@ -161,11 +161,11 @@ def test_without_a_plan_the_decided_steps_that_are_in_time_are_called() -> None:
     says = {name: sure(name, "cat", 0.1) for name in worst}
     for deadline, called in ((0.013, ["fast", "strong"]), (0.014, ["fast", "middle", "strong"])):
         world = World(says, {"fast": 0.001, "middle": 0.001})
-        runner = run_here(run_cascade(steps, remaining_seconds=deadline, unit_s=1e-3))
+        runner = run_with_local_decisions(run_cascade(steps, remaining_seconds=deadline, unit_s=1e-3))
         assert (world.drive(runner, deadline).answered_by, world.called) == ("strong", called)
     steps[-1] = {**steps[-1], "classifier": REJECT}
     world = World(says, {"fast": 0.02})
-    answer = world.drive(run_here(run_cascade(steps, remaining_seconds=0.013, unit_s=1e-3)), 0.013)
+    answer = world.drive(run_with_local_decisions(run_cascade(steps, remaining_seconds=0.013, unit_s=1e-3)), 0.013)
     assert (answer.label, world.called) == (None, ["fast"])
 
 
@@ -358,9 +358,9 @@ def routed(plan: Any, world: World, most: float = inf, excluded: frozenset[str] 
     query = RouteQuery(query=(0.9, 0.9), budget="60%", item="a")
     estimates = plan.estimate_one(query.query)
     first = plan.decide(query)
-    other = make_fallback(plan, estimates, plan.resolve_query_budget(query), max_cost=most)
+    other = make_fallback_router(plan, estimates, plan.resolve_query_budget(query), max_cost=most)
     steps = run_portfolio(dict(first), remaining_seconds=10.0, unavailable=excluded)
-    return world.drive(run_here(steps, other), 10.0)
+    return world.drive(run_with_local_decisions(steps, other), 10.0)
 
 
 def test_a_query_is_answered_by_the_classifier_it_is_routed_to(routes: Any) -> None:
@@ -519,9 +519,11 @@ def test_no_query_of_a_portfolio_costs_more_than_was_counted_whatever_fails(
     query = RouteQuery(query=(place / 20, 1 - place / 20), budget="60%", item="a")
     first = routes.decide(query)
     most = first.cost + share * max(costs.values())
-    other = make_fallback(routes, routes.estimate_one(query.query), routes.resolve_query_budget(query), max_cost=most)
+    other = make_fallback_router(
+        routes, routes.estimate_one(query.query), routes.resolve_query_budget(query), max_cost=most
+    )
     with suppress(EndpointFailed):
-        world.drive(run_here(run_portfolio(dict(first), remaining_seconds=10.0), other), 10.0)
+        world.drive(run_with_local_decisions(run_portfolio(dict(first), remaining_seconds=10.0), other), 10.0)
     assert paid(world, faults, costs) <= most * (1 + 1e-9)
 
 
@@ -558,7 +560,10 @@ def step_of(stages: list[tuple[str, ...]]) -> Callable[[Any], Any]:
 def test_a_pipeline_fetches_what_a_stage_lacks_and_a_lost_feature_is_a_missing_cell() -> None:
     world = World({"age": values("age", 3.0)})
     decide = step_of([("age",), ("age", "blood")])
-    answer = world.drive(run_here(run_pipeline(decide(Ask()), acquired={}, remaining_seconds=5.0), decide), 5.0)
+    answer = world.drive(
+        run_with_local_decisions(run_pipeline(decide(DecisionRequest()), acquired={}, remaining_seconds=5.0), decide),
+        5.0,
+    )
     assert world.called == ["age", "blood"]
     assert answer.label == str({"age": (3.0,), "blood": None})
     assert "blood: broken" in str(answer.degraded)
@@ -566,7 +571,7 @@ def test_a_pipeline_fetches_what_a_stage_lacks_and_a_lost_feature_is_a_missing_c
 
 def predict_acquired(step: Any) -> Any:
     """Classify as the features that are there, in place of an index; a value of two cells is invalid for ``b``."""
-    if isinstance(step, Ask):
+    if isinstance(step, DecisionRequest):
         return {"features": tuple(step.acquired), "cost": 0.0}
     if len(step.values.get("b", (0,))) > 1:
         return Refusal("invalid cells", frozenset({"b"}))
@@ -576,7 +581,7 @@ def predict_acquired(step: Any) -> Any:
 def test_an_index_computes_its_features_at_once_and_without_one_does_with_the_others() -> None:
     def drive(world: World, *features: str) -> RunAnswer:
         steps = run_index({"features": features, "cost": 2.0}, remaining_seconds=5.0)
-        return world.drive(run_here(steps, predict_acquired), 5.0)
+        return world.drive(run_with_local_decisions(steps, predict_acquired), 5.0)
 
     answer = drive(World({"a": values("a", 1.0, 2.0), "b": values("b", 3.0)}), "a", "b")
     assert (answer.label, answer.degraded) == (str({"a": (1.0, 2.0), "b": (3.0,)}), None)

@@ -1,6 +1,7 @@
 """The yardstick: hulls of simple alternatives against brute force, intervals that cover, verdicts that come true."""
 
 import re
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 from models.arrays import Floats
 from models.savings import Interval, format_share
 from solvers.savings import (
+    AS_LOGGED,
     BaselineReplays,
     Replay,
     best_mixture_accuracies,
-    best_setting,
     cheapest_mixture_costs,
+    choose_default_setting,
     measure_savings,
 )
 
@@ -168,14 +170,50 @@ def test_the_order_of_rows_and_of_alternatives_does_not_matter() -> None:
     assert one.gained_interval == pytest.approx(other.gained_interval, abs=0.01)
 
 
+def test_an_error_of_the_cost_widens_the_intervals() -> None:
+    plan, alternatives = _rows(np.random.default_rng(7), 300)
+    known = replace(alternatives, today=alternatives.names[0])
+    exact, uncertain = (
+        measure_savings("", plan, known, np.random.default_rng(0), cost_error=error) for error in (0.0, 0.2)
+    )
+    assert (exact.saved, exact.cost) == (uncertain.saved, uncertain.cost)
+    assert exact.today is not None
+    assert uncertain.today is not None
+    assert exact.today.saved_interval is not None
+    assert uncertain.today.saved_interval is not None
+    today = alternatives.costs[:, 0].mean()
+    spread = [(one[1] - one[0]) / (2 * 1.96) for one in (exact.today.saved_interval, uncertain.today.saved_interval)]
+    assert spread[1] == pytest.approx(np.hypot(spread[0], 0.2 / today), rel=0.15)
+
+
+def test_the_gain_over_today_has_an_interval_that_covers() -> None:
+    covered = []
+    for seed in range(200):
+        right = (np.random.default_rng(seed).random((400, 2)) < (0.8, 0.75)).astype(float)
+        known = replace(_alternatives(("always a",), right[:, 1:], np.ones((400, 1))), today="always a")
+        today = measure_savings("", Replay(right[:, 0], np.ones(400)), known, np.random.default_rng(seed)).today
+        assert today is not None
+        assert today.gained_interval is not None
+        assert today.gained == pytest.approx(right[:, 0].mean() - right[:, 1].mean(), abs=0.005)
+        covered.append(today.gained_interval[0] <= 0.05 <= today.gained_interval[1])
+    assert 0.91 <= np.mean(covered) <= 0.99
+
+
 def test_a_headline_speaks_of_the_cheapest_point_that_is_nearly_as_accurate_as_any_alternative() -> None:
     alternatives = _alternatives(("always a",), np.array([[1.0]] * 90 + [[0.0]] * 10), np.full((100, 1), 8.0))
     points = [
         Replay(np.repeat((1.0, 0.0), (right, 100 - right)), np.full(100, cost))
         for right, cost in ((80, 1.0), (89, 3.0), (95, 6.0))
     ]
-    assert best_setting(points, alternatives) == 1
-    assert best_setting(points[:1], alternatives) == 0
+    assert choose_default_setting(points, alternatives) == 1
+    assert choose_default_setting(points[:1], alternatives) == 0
+    logged = np.repeat((1.0, 0.0), (80, 20))[:, None]
+    known = _alternatives(("always a", AS_LOGGED), np.hstack((alternatives.right, logged)), np.full((100, 2), 8.0))
+    assert choose_default_setting(points, replace(known, today=AS_LOGGED)) == 0
+    assert choose_default_setting(points[1:], replace(known, today=AS_LOGGED)) == 0
+    assert (
+        choose_default_setting([points[2], points[0]], replace(known, right=known.right + 0.005, today=AS_LOGGED)) == 0
+    )
 
 
 def test_a_plan_that_costs_more_for_nothing_that_can_be_shown_is_said_to_be_worse() -> None:

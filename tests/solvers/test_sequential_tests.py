@@ -10,17 +10,17 @@ from solvers.base import make_generator
 from solvers.sequential_tests import (
     BETS,
     MAX_BLOCKS,
-    Arm,
     ConfidenceSequence,
     Hypothesis,
     SequentialTest,
-    costs_more,
+    VersionOutcomes,
     log_evidence,
-    much_worse,
-    no_worse,
+    make_extra_cost_null,
+    make_inferiority_null,
+    make_noninferiority_null,
+    make_savings_null,
     pair_outcomes,
     place_bets,
-    saves_more,
 )
 from tests.support.cases import first_quick
 
@@ -45,12 +45,12 @@ def draw_pairs(seed: int, runs: int, pairs: int, rates: tuple[float, float], blo
 def check_false_promotions(runs: int, pairs: int) -> None:
     """On the boundary of each hypothesis the share of simulations that ever reject it is at most 5 %."""
     at_bounds = [
-        (no_worse(0.01), (0.9, 0.89)),
-        (no_worse(0.05), (0.6, 0.55)),
-        (no_worse(0.0), (0.97, 0.97)),
-        (much_worse(0.01), (0.8, 0.79)),
-        (saves_more(0.2), (0.5, 0.4)),
-        (costs_more(0.1), (0.4, 0.44)),
+        (make_noninferiority_null(0.01), (0.9, 0.89)),
+        (make_noninferiority_null(0.05), (0.6, 0.55)),
+        (make_noninferiority_null(0.0), (0.97, 0.97)),
+        (make_inferiority_null(0.01), (0.8, 0.79)),
+        (make_savings_null(0.2), (0.5, 0.4)),
+        (make_extra_cost_null(0.1), (0.4, 0.44)),
     ]
     for seed, (hypothesis, rates) in enumerate(at_bounds):
         rejected = ever_rejected(hypothesis, *draw_pairs(seed, runs, pairs, rates))
@@ -69,10 +69,10 @@ def test_false_promotions_are_rare_in_10000_simulated_rollouts() -> None:
 @pytest.mark.parametrize(
     ("hypothesis", "rates"),
     [
-        (no_worse(0.02), (0.8, 0.9)),
-        (much_worse(0.01), (0.9, 0.75)),
-        (saves_more(0.1), (0.6, 0.3)),
-        (costs_more(0.1), (0.3, 0.5)),
+        (make_noninferiority_null(0.02), (0.8, 0.9)),
+        (make_inferiority_null(0.01), (0.9, 0.75)),
+        (make_savings_null(0.1), (0.6, 0.3)),
+        (make_extra_cost_null(0.1), (0.3, 0.5)),
     ],
 )
 def test_clear_differences_are_found(hypothesis: Hypothesis, rates: tuple[float, float]) -> None:
@@ -80,7 +80,7 @@ def test_clear_differences_are_found(hypothesis: Hypothesis, rates: tuple[float,
 
 
 def test_the_state_of_a_test_equals_the_simulation() -> None:
-    hypothesis, test = no_worse(0.02), SequentialTest()
+    hypothesis, test = make_noninferiority_null(0.02), SequentialTest()
     active, candidate = draw_pairs(3, 1, 200, (0.8, 0.85))
     wealth = np.zeros((1, BETS))
     for k in range(200):
@@ -94,13 +94,13 @@ def test_the_state_of_a_test_equals_the_simulation() -> None:
 @pytest.mark.parametrize(
     "hypothesis",
     [
-        no_worse(0.0),
-        no_worse(1.0),
-        much_worse(0.0),
-        much_worse(0.5),
-        saves_more(0.0),
-        saves_more(0.99),
-        costs_more(3.0),
+        make_noninferiority_null(0.0),
+        make_noninferiority_null(1.0),
+        make_inferiority_null(0.0),
+        make_inferiority_null(0.5),
+        make_savings_null(0.0),
+        make_savings_null(0.99),
+        make_extra_cost_null(3.0),
     ],
 )
 def test_wealth_stays_positive_at_the_worst_outcomes(hypothesis: Hypothesis) -> None:
@@ -128,16 +128,16 @@ def test_blocks_are_paired_in_any_order_of_arrival() -> None:
     values = {False: rng.random(90), True: rng.random(10)}
     outcomes = [(is_candidate, float(value)) for is_candidate in (False, True) for value in values[is_candidate]]
     mixed = [outcomes[k] for k in sorted(range(100), key=lambda k: (k % 90) * (1 if k < 90 else 9))]
-    active, candidate = Arm(), Arm()
+    active, candidate = VersionOutcomes(), VersionOutcomes()
     pairs = list(pair_outcomes(active, candidate, outcomes, 0.1))
     np.testing.assert_allclose(pairs, np.column_stack((values[False].reshape(10, 9).mean(axis=1), values[True])))
-    np.testing.assert_allclose(list(pair_outcomes(Arm(), Arm(), mixed, 0.1)), pairs)
+    np.testing.assert_allclose(list(pair_outcomes(VersionOutcomes(), VersionOutcomes(), mixed, 0.1)), pairs)
     assert (active.count, candidate.count, active.blocks, candidate.blocks) == (90, 10, [], [])
     assert candidate.total == pytest.approx(values[True].sum())
 
 
 def test_the_oldest_blocks_go_if_the_other_arm_has_no_outcomes() -> None:
-    active, candidate = Arm(), Arm()
+    active, candidate = VersionOutcomes(), VersionOutcomes()
     assert list(pair_outcomes(active, candidate, [(False, k / 2000) for k in range(1500)], 0.5)) == []
     oldest = (1500 - MAX_BLOCKS) / 2000
     assert (len(active.blocks), active.blocks[0]) == (MAX_BLOCKS, oldest)
@@ -152,14 +152,14 @@ def test_a_change_of_the_world_promotes_no_worse_candidate(share: float, reporte
     """
     rejected = 0
     for seed in range(40):
-        rng, test, arms = make_generator(seed), SequentialTest(), (Arm(), Arm())
+        rng, test, arms = make_generator(seed), SequentialTest(), (VersionOutcomes(), VersionOutcomes())
         is_candidate = rng.random(4000) < share
         chances = np.repeat([0.65, 0.85], 2000) - 0.01 * is_candidate
         values, arrives = rng.random(4000) < chances, ~is_candidate | (rng.random(4000) < reported)
         outcomes = list(zip(is_candidate[arrives].tolist(), values[arrives].astype(float).tolist(), strict=True))
         for some in np.array_split(np.arange(len(outcomes)), 800):
             for active, candidate in pair_outcomes(*arms, [outcomes[k] for k in some], share):
-                test.observe_pair(no_worse(0.01), active, candidate)
+                test.observe_pair(make_noninferiority_null(0.01), active, candidate)
         rejected += test.is_rejected(ERROR_RATE)
     assert rejected <= 6
 
@@ -167,8 +167,8 @@ def test_a_change_of_the_world_promotes_no_worse_candidate(share: float, reporte
 @pytest.mark.parametrize(("share", "sizes"), [(0.01, (99, 1)), (0.1, (9, 1)), (0.5, (1, 1)), (0.9, (1, 9))])
 def test_blocks_have_the_sizes_of_the_shares(share: float, sizes: tuple[int, int]) -> None:
     outcomes = [(False, 1.0)] * sizes[0] + [(True, 0.0)] * sizes[1]
-    assert list(pair_outcomes(Arm(), Arm(), outcomes, share)) == [(1.0, 0.0)]
-    assert list(pair_outcomes(Arm(), Arm(), outcomes[1:], share)) == []
+    assert list(pair_outcomes(VersionOutcomes(), VersionOutcomes(), outcomes, share)) == [(1.0, 0.0)]
+    assert list(pair_outcomes(VersionOutcomes(), VersionOutcomes(), outcomes[1:], share)) == []
 
 
 def test_a_hypothesis_is_rejected_once_the_evidence_is_one_over_the_error_rate() -> None:

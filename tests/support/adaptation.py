@@ -47,12 +47,11 @@ class Traffic:
 
     @classmethod
     def draw(cls, count: int, change_at: int, seed: int) -> "Traffic":
-        """Draw images with noise; after the change, the middle rows of most of them are hidden."""
+        """Draw images with noise; after the change, the middle rows of all of them are hidden."""
         rng, known = np.random.default_rng(seed), trained()
         rows = rng.integers(LEARN + TRACED, len(known.truth), count)
         items = known.images[rows] + rng.normal(0, 0.5, (count, 64))
-        hidden = (np.arange(count) >= change_at) & (rng.random(count) < 0.7)
-        items[hidden, HIDDEN] = rng.uniform(0, 16, (int(hidden.sum()), HIDDEN.stop - HIDDEN.start))
+        items[change_at:, HIDDEN] = rng.uniform(0, 16, items[change_at:, HIDDEN].shape)
         return cls(items.round(2), [known.truth[row] for row in rows], change_at)
 
     def attainable(self, start: int) -> list[tuple[float, float]]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from models import Trace, TraceSpec
 from models.arrays import Bools, Floats, Int64s
-from solvers.off_policy import DecisionRule, call_one
+from solvers.off_policy import DecisionRule, make_single_call_rule
 
 NAMES = ("small", "middle", "strong")
 PRICES = np.array([1.0, 4.0, 20.0])
@@ -111,7 +111,7 @@ class Draw:
     def rule(self, trace: Trace) -> DecisionRule:
         """Return the version's rule, as far as the log shows it."""
         if self.world.threshold is None:
-            return call_one(trace, self.paths.argmax(axis=1))
+            return make_single_call_rule(trace, self.paths.argmax(axis=1))
         called = trace.called if trace.is_partial else np.ones_like(self.called)
         paths = self.paths
         supported = np.asarray((called | ~paths).all(axis=1))

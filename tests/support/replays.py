@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.processes.clock import current_time
-from app.serving.answers import decision_facts
+from app.processes.clock import current_timestamp
 from app.serving.catalog import LoadedArtifact
+from app.serving.decision_replies import decision_facts
 from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec, Value
 from models.arrays import Bools, Floats
 from models.cascade import CascadeQuery
@@ -101,7 +101,7 @@ def built(kind: str, dataset: Dataset, seed: int = 0, **params: Any) -> LoadedAr
         "dataset": "d",
         "params": {},
         "seed": seed,
-        "created_at": current_time(),
+        "created_at": current_timestamp(),
         "sha256": "0",
         "bytes": 0,
     }

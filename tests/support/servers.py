@@ -128,7 +128,6 @@ def start_server(
     data_dir.mkdir(parents=True, exist_ok=True)
     log = data_dir / "server.log"
     arguments = ["serve", "--port", str(port), *flags]
-    variables = environment(data_dir, **settings)
     variables = environment(data_dir, **settings) | code_of(root)
     cold = cold or root is not None or "--workers" in flags  # several share their metrics, which an import finds out
     process = _cold_process(arguments, variables, log, root) if cold else WarmProcess(arguments, variables, log)

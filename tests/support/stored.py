@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.building.run_build import fit
-from app.processes.clock import current_time
+from app.processes.clock import current_timestamp
 from app.store import codec
-from app.store.builds import checked_request
+from app.store.builds import validate_build_request
 from app.store.repositories import Repositories
 from app.store.uploads import parse_spec
 from models import ArtifactRecord, BuildRequest, Dataset, dataset_from_columns
@@ -37,7 +37,7 @@ def mixed() -> Dataset:
 
 
 def put_trace(repos: Repositories, name: str = "trace", seed: int = 0) -> DatasetInfo:
-    return repos.datasets.put(name, trace(seed=seed), created_at=current_time())[0]
+    return repos.datasets.put(name, trace(seed=seed), created_at=current_timestamp())[0]
 
 
 def request(name: str = "plan", dataset: str = "trace", **changes: Any) -> BuildRequest:
@@ -45,7 +45,7 @@ def request(name: str = "plan", dataset: str = "trace", **changes: Any) -> Build
 
 
 def built(repos: Repositories, asked: BuildRequest) -> bytes:
-    return fit(repos, asked, checked_request(asked)[1], no_progress)
+    return fit(repos, asked, validate_build_request(asked)[1], no_progress)
 
 
 PLAN = CascadePlan(
@@ -73,7 +73,7 @@ def artifact(name: str = "plan", seed: int = 0, **changes: Any) -> bytes:
 
 
 def publish(repos: Repositories, name: str = "plan", seed: int = 0) -> ArtifactRecord:
-    return repos.artifacts.publish(artifact(name, seed), created_at=current_time())
+    return repos.artifacts.publish(artifact(name, seed), created_at=current_timestamp())
 
 
 def keys(repos: Repositories, pattern: str = "*") -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.building.automation import _rebuild, run_automations
+from app.building.automation import _rebuild, _report_end, run_automations
 from app.building.run_build import _build_and_publish
-from app.store.feedback import Count
+from app.store.feedback import AddedOutcomes
 from app.store.repositories import Repositories
 from app.store.rollouts import Observations
 from models import ArtifactRef, InvalidRequest
@@ -46,7 +46,7 @@ def drifted(repos: Repositories) -> Repositories:
 
 def add_rows(repos: Repositories, rows: int, *, correct: bool = False) -> None:
     columns = trace_columns(rows, 5)
-    count = Count(100)
+    count = AddedOutcomes(100)
     for k in range(rows):
         row = {name: np.asarray(cells)[k].item() for name, cells in columns.items()}
         outcome = Outcome(decision="cascade/plan/1?accuracy=0.9", correct=correct, row=row)
@@ -81,6 +81,13 @@ def run_all(repos: Repositories) -> None:
         assert started is not None
         _build_and_publish(repos, started)
     run_automations(repos, repos.automations.get_all(), freeze)
+
+
+def roll_out_canary(repos: Repositories) -> None:
+    """Rebuild the drifted version, and start the canary of the new one."""
+    canary = {"mode": "canary", "share": 0.5, "promote": {}}
+    repos.automations.put(ARTIFACT, AutomationSpec.model_validate({"rebuild_on_drift": True, "rollout": canary}))
+    run_all(repos)
 
 
 def versions(repos: Repositories) -> list[tuple[int, bool]]:
@@ -130,9 +137,7 @@ def test_a_rebuild_is_rolled_out_once(drifted: Repositories) -> None:
 def test_a_rollout_keeps_its_evidence_if_the_server_dies_before_it_records_it(
     drifted: Repositories, status: str
 ) -> None:
-    canary = {"mode": "canary", "share": 0.5, "promote": {}}
-    drifted.automations.put(ARTIFACT, AutomationSpec.model_validate({"rebuild_on_drift": True, "rollout": canary}))
-    run_all(drifted)
+    roll_out_canary(drifted)
     outcomes = [(version, 0.5 * version) for version in (1, 2)] * (300 if status == "promoted" else 5)
     drifted.rollouts.add_observations({ARTIFACT: Observations(accuracies=outcomes)})
     if status == "stopped":
@@ -144,6 +149,31 @@ def test_a_rollout_keeps_its_evidence_if_the_server_dies_before_it_records_it(
     after = drifted.rollouts.get(ARTIFACT)
     assert after.to_reply(ARTIFACT) == before.to_reply(ARTIFACT)
     assert (events(drifted), drifted.automations.get(ARTIFACT).problem) == (["rollout"], None)
+
+
+@pytest.mark.parametrize("status", ["aborted", "stopped"])
+def test_after_an_aborted_or_stopped_rollout_the_next_alarm_starts_a_rebuild(
+    drifted: Repositories, status: str
+) -> None:
+    roll_out_canary(drifted)
+    if status == "stopped":
+        drifted.rollouts.stop_rollout(ARTIFACT, "anonymous")
+    else:
+        worse = [(version, 2.0 - version) for version in (1, 2)] * 300
+        drifted.rollouts.add_observations({ARTIFACT: Observations(accuracies=worse)})
+    read = drifted.automations.get(ARTIFACT)
+    for _ in range(2):  # servers that read at the same time
+        _report_end(drifted, ARTIFACT, read)
+    for _ in range(2):
+        run_all(drifted)
+    record = drifted.automations.get(ARTIFACT)
+    assert (events(drifted), "version 2" in str(record.problem)) == (["rebuild", "rollout", "failed"], True)
+    assert versions(drifted) == [(1, True), (2, False)]
+    drifted.automations.change_record(ARTIFACT, lambda one: replace(one, alarm=1))  # the alarm is another one now
+    run_all(drifted)
+    assert versions(drifted) == [(1, True), (2, False), (3, False)]
+    record = drifted.automations.get(ARTIFACT)
+    assert (record.rollout_version, record.problem) == (3, None)
 
 
 def test_too_few_rows_wait(repos: Repositories) -> None:

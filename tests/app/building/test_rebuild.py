@@ -9,10 +9,10 @@ import pytest
 
 from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, PreparedRebuild, prepare_rebuild, sample_by_age
 from app.building.run_build import build_locally
-from app.processes.clock import time_of_day
+from app.processes.clock import format_timestamp
 from app.serving.catalog import LoadedArtifact
-from app.store.builds import checked_request
-from app.store.feedback import Count
+from app.store.builds import validate_build_request
+from app.store.feedback import AddedOutcomes
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest
 from models.cascade import CascadeQuery
@@ -47,18 +47,18 @@ _BUILT: list[bytes] = []
 @pytest.fixture
 def record(repos: Repositories) -> ArtifactRecord:
     world = World.of(1, 600)
-    repos.datasets.put("trace", world.dataset("cascade"), created_at=time_of_day(STORED_AT))
+    repos.datasets.put("trace", world.dataset("cascade"), created_at=format_timestamp(STORED_AT))
     if not _BUILT:
         _BUILT.append(stored.built(repos, stored.request()))
-    return repos.artifacts.publish(_BUILT[0], created_at=time_of_day(STORED_AT))
+    return repos.artifacts.publish(_BUILT[0], created_at=format_timestamp(STORED_AT))
 
 
 def build(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
-    return build_locally(repos, request, checked_request(request)[1], no_progress)
+    return build_locally(repos, request, validate_build_request(request)[1], no_progress)
 
 
 def send_rows(repos: Repositories, record: ArtifactRecord, world: World, at: float) -> None:
-    count, columns = Count(1000), [*world.trace]
+    count, columns = AddedOutcomes(1000), [*world.trace]
     for place, cells in enumerate(zip(*(world.trace[name].tolist() for name in columns), strict=True)):
         embedding = tuple(world.embeddings[place].tolist())
         row = dict(zip(columns, cells, strict=True))
@@ -108,9 +108,9 @@ def test_without_enough_rows_since_the_change_all_rows_are_taken(repos: Reposito
     [
         ({}, 600, 150),
         ({"only_new": True}, 0, 150),
-        ({"since": time_of_day(STORED_AT + 5 * DAY)}, 0, 50),
-        ({"since": time_of_day(STORED_AT - DAY)}, 600, 150),
-        ({"since": time_of_day(STORED_AT - DAY), "only_new": True}, 0, 150),
+        ({"since": format_timestamp(STORED_AT + 5 * DAY)}, 0, 50),
+        ({"since": format_timestamp(STORED_AT - DAY)}, 600, 150),
+        ({"since": format_timestamp(STORED_AT - DAY), "only_new": True}, 0, 150),
     ],
 )
 def test_a_request_chooses_rows_by_their_age(
@@ -142,7 +142,7 @@ def test_a_rebuild_without_rows_is_refused(repos: Repositories, record: Artifact
         prepare(repos, record)
     send_rows(repos, record, World.of(2, 10), STORED_AT)
     with pytest.raises(Conflict):
-        prepare(repos, record, since=time_of_day(STORED_AT + DAY))
+        prepare(repos, record, since=format_timestamp(STORED_AT + DAY))
 
 
 def test_a_new_dataset_takes_a_free_name(repos: Repositories, record: ArtifactRecord) -> None:

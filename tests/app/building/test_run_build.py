@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.building.run_build import build_locally
-from app.store.artifacts import checked_manifest
-from app.store.builds import checked_request
+from app.store.artifacts import decode_manifest
+from app.store.builds import validate_build_request
 from app.store.repositories import Repositories
 from models import BuildProgress
 from models.errors import Cancelled, StoreRefused, UnknownDataset
@@ -38,7 +38,7 @@ def test_the_same_request_gives_the_same_bytes_and_another_others(repos: Reposit
     built = [stored.built(repos, each) for each in (asked, *(asked.model_copy(update=change) for change in others))]
     assert len(set(built)) == len(built)
     assert stored.built(repos, asked) == built[0]
-    manifest = checked_manifest(built[-1])
+    manifest = decode_manifest(built[-1])
     assert (manifest.dataset, manifest.dataset_sha256, manifest.seed) == ("trace", info.sha256, 5)
     assert (manifest.kind, manifest.name, manifest.unit) == ("cascade", "plan", "ms")
     assert manifest.params == KINDS["cascade"].options().model_dump(mode="json")
@@ -56,12 +56,12 @@ def test_a_build_in_this_process_publishes_and_tells_its_progress(repos: Reposit
         raise Cancelled("enough")
 
     with pytest.raises(UnknownDataset):
-        build_locally(repos, asked, checked_request(asked)[1], note)
+        build_locally(repos, asked, validate_build_request(asked)[1], note)
     stored.put_trace(repos)
     with pytest.raises(Cancelled, match="enough"):
-        build_locally(repos, asked, checked_request(asked)[1], stop)
+        build_locally(repos, asked, validate_build_request(asked)[1], stop)
     assert repos.artifacts.get_pointers() == {}
-    record = build_locally(repos, asked, checked_request(asked)[1], note)
+    record = build_locally(repos, asked, validate_build_request(asked)[1], note)
     assert repos.artifacts.get_record("cascade", "plan") == record
     assert steps
     assert all(step.total == 0 or step.done <= step.total for step in steps)

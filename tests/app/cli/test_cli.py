@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from app.processes.clock import current_time
+from app.processes.clock import current_timestamp
 from app.routes.kinds import make_kind_routes
 from app.store.repositories import Repositories
 from models import BuildRequest
@@ -233,7 +233,7 @@ def test_a_build_in_a_worker_is_waited_for(run: Run, repos: Repositories, tmp_pa
     try:
         built = parsed(run("build", "cascade", "mine", "--dataset", "trace", "--json"))
         assert built == repos.artifacts.get_record("cascade", "mine").model_dump(mode="json")
-        repos.datasets.put("table", stored.features(), created_at=current_time())
+        repos.datasets.put("table", stored.features(), created_at=current_timestamp())
         line = refused_last(run("build", "index", "mine", "--dataset", "table", "-p", "learner=no.such.Learner"))
         assert "no.such.Learner" in line
     finally:
@@ -473,6 +473,7 @@ def test_a_table_is_tried_in_memory(run: Run, repos: Repositories, tmp_path: Pat
     assert "note" in err
     assert repos.datasets.list_page(limit=10, cursor=None).total == 0
     refused(run("try", table, "--min-accuracy", "2"))
+    assert "conversation" in refused(run("try", table, "--conversation", "{}"))
 
 
 @pytest.mark.slow
@@ -506,6 +507,8 @@ def test_a_log_of_calls_is_imported_and_built(run: Run, repos: Repositories, tmp
         "\n".join(json.dumps({"request_id": one["id"], "correct": one.pop("correct")}) for one in with_ids)
     )
     log.write_text("\n".join(map(json.dumps, with_ids)))
-    tried = run("try", log, "--feedback", outcomes)
+    tried = run("try", log, "--feedback", outcomes, "--conversation", '{"window_tokens": 500}')
     assert tried[0] == 0, tried
     assert "--feedback" in tried[1]
+    assert "--conversation" in tried[1]
+    assert parsed(run("try", log, "--feedback", outcomes, "--json"))["recommended"]

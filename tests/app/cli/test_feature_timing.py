@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.feature_timing import cost_of, measure
+from app.cli.feature_timing import fit_cost_spec, measure
 from models import InvalidRequest
 from solvers import no_progress
 from tests.app.cli.test_cli import Run, parsed, run
@@ -35,7 +35,7 @@ def test_every_function_is_timed_at_every_size() -> None:
     assert sizes["constant"] == sizes["linear"] == [5, 5, 5, 20, 20, 20]
     assert all(row[1] >= 1.0 for row in timings["constant"])
     assert min(row[1] for row in timings["linear"] if row[0] == 20) >= 4.0
-    _, function, _ = cost_of(timings["linear"], 1, 1.0)
+    _, function, _ = fit_cost_spec(timings["linear"], 1, 1.0)
     assert function([[20.0]])[0] >= max(row[1] for row in timings["linear"])
     assert measure(["my_features:constant"], "my_features:item", ["4x3"], 1, 0, no_progress)["constant"][0][:2] == [
         4,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from app.demo import llm_world, run, tables
+from app.demo import generated_tables, run, simulated_models
+from app.demo.demo_datasets import PARTS, DemoDataset, DigitExperiment
+from app.demo.demo_table import DemoTable
 from app.demo.images import SMALL_SHIFTS, DigitClassifier, split_images
-from app.demo.parts import PARTS, DemoPart, DigitWorld
 from app.demo.servers import list_endpoints, make_application
-from app.demo.table import DemoTable
 from app.demo.timing import measure_times
 from app.store.repositories import Repositories
 from models import FeatureTable, Trace
@@ -61,9 +61,9 @@ def test_times_are_positive_and_one_per_item() -> None:
 
 
 def test_prompts_differ_and_replies_repeat() -> None:
-    prompts = llm_world.make_prompts(300, np.random.default_rng(3))
+    prompts = simulated_models.make_prompts(300, np.random.default_rng(3))
     assert len(set(prompts)) == 300
-    for model in llm_world.MODELS:
+    for model in simulated_models.MODELS:
         replies = [model.answer_prompt(prompt) for prompt in prompts]
         assert replies == [model.answer_prompt(prompt) for prompt in prompts]
         assert all(0 < reply.confidence < 1 for reply in replies)
@@ -71,8 +71,8 @@ def test_prompts_differ_and_replies_repeat() -> None:
 
 
 def test_the_strongest_model_is_the_most_accurate_and_the_most_expensive() -> None:
-    prompts = llm_world.make_prompts(1000, np.random.default_rng(4))
-    outcomes = [[model.answer_prompt(prompt) for prompt in prompts] for model in llm_world.MODELS]
+    prompts = simulated_models.make_prompts(1000, np.random.default_rng(4))
+    outcomes = [[model.answer_prompt(prompt) for prompt in prompts] for model in simulated_models.MODELS]
     accuracies = [np.mean([reply.correct for reply in replies]) for replies in outcomes]
     costs = [np.mean([reply.cost for reply in replies]) for replies in outcomes]
     assert accuracies == sorted(accuracies)
@@ -81,15 +81,15 @@ def test_the_strongest_model_is_the_most_accurate_and_the_most_expensive() -> No
 
 @pytest.mark.parametrize("is_confident", [False, True])
 def test_a_trace_of_prompts_has_the_replies_of_all_models(is_confident: bool) -> None:
-    prompts = llm_world.make_prompts(20, np.random.default_rng(5))
-    trace = llm_world.trace_prompts(prompts, has_confidences=is_confident).to_dataset()
+    prompts = simulated_models.make_prompts(20, np.random.default_rng(5))
+    trace = simulated_models.make_prompt_trace(prompts, has_confidences=is_confident).to_dataset()
     assert isinstance(trace, Trace)
-    for at, model in enumerate(llm_world.MODELS):
+    for at, model in enumerate(simulated_models.MODELS):
         replies = [model.answer_prompt(prompt) for prompt in prompts]
         assert trace.quality[:, at].tolist() == [float(reply.correct) for reply in replies]
         assert trace.costs[:, at].tolist() == [reply.cost for reply in replies]
         assert np.isnan(trace.confidences[:, at]).all() != is_confident
-    assert trace.embeddings.shape == (20, llm_world.EMBEDDING_COLUMNS)
+    assert trace.embeddings.shape == (20, simulated_models.EMBEDDING_COLUMNS)
 
 
 def test_servers_answer_as_the_traces_say() -> None:
@@ -99,8 +99,8 @@ def test_servers_answer_as_the_traces_say() -> None:
     for sent in (image.ravel().tolist(), json.dumps(image.ravel().tolist())):
         reply = client.post("/classifiers/one", json={"image": sent}).json()
         assert (reply["label"], reply["confidence"]) == (str(digit), pytest.approx(confidence))
-    prompt = llm_world.make_prompts(1, np.random.default_rng(7))[0]
-    for model in llm_world.MODELS:
+    prompt = simulated_models.make_prompts(1, np.random.default_rng(7))[0]
+    for model in simulated_models.MODELS:
         body = {"model": model.name, "messages": [{"role": "user", "content": prompt}]}
         chat = client.post("/llms/v1/chat/completions", json=body).json()
         expected = model.answer_prompt(prompt)
@@ -108,7 +108,7 @@ def test_servers_answer_as_the_traces_say() -> None:
         assert np.exp(chat["choices"][0]["logprobs"]["content"][0]["logprob"]) == pytest.approx(expected.confidence)
         assert chat["usage"]["completion_tokens"] == expected.output_tokens
     embedded = client.post("/llms/v1/embeddings", json={"model": "embedder", "input": [prompt, "x"]}).json()
-    assert embedded["data"][0]["embedding"] == pytest.approx(llm_world.embed_text(prompt).tolist())
+    assert embedded["data"][0]["embedding"] == pytest.approx(simulated_models.embed_text(prompt).tolist())
     assert [each["index"] for each in embedded["data"]] == [0, 1]
 
 
@@ -132,16 +132,18 @@ def test_each_classifier_of_a_trace_has_an_endpoint() -> None:
 
 
 def test_documents_cost_by_page_and_welds_by_inspection() -> None:
-    documents, welds = (make(50, np.random.default_rng(8)) for make in (tables.make_documents, tables.make_welds))
+    documents, welds = (
+        make(50, np.random.default_rng(8)) for make in (generated_tables.make_documents, generated_tables.make_welds)
+    )
     first, second = documents.to_dataset(), welds.to_dataset()
     assert isinstance(first, FeatureTable)
     assert isinstance(second, FeatureTable)
     assert first.sizes.min() >= 1
     assert first.sizes.max() <= 100
-    assert len(second.spec.features) == len(tables.INSPECTIONS)
+    assert len(second.spec.features) == len(generated_tables.INSPECTIONS)
     items = documents.to_items()
     assert items.sizes == tuple(first.sizes[:, 0].tolist())
-    assert set(items.truths) == set(tables.CLASSES.tolist())
+    assert set(items.truths) == set(generated_tables.CLASSES.tolist())
 
 
 def test_parts_have_different_datasets_and_artifacts() -> None:
@@ -150,14 +152,14 @@ def test_parts_have_different_datasets_and_artifacts() -> None:
     assert len(set(built)) == len(built) >= 7
 
 
-def make_part(name: str) -> DemoPart:
+def make_part(name: str) -> DemoDataset:
     """Return a part with a small trace and one build."""
-    return DemoPart(name, name, {"cascade": {}}, lambda *_: llm_trace())
+    return DemoDataset(name, name, {"cascade": {}}, lambda *_: llm_trace())
 
 
 def llm_trace() -> DemoTable:
-    prompts = llm_world.make_prompts(120, np.random.default_rng(9))
-    return llm_world.trace_prompts(prompts, has_confidences=True)
+    prompts = simulated_models.make_prompts(120, np.random.default_rng(9))
+    return simulated_models.make_prompt_trace(prompts, has_confidences=True)
 
 
 @pytest.mark.slow
@@ -184,14 +186,14 @@ def test_missing_builds_are_queued_once_after_the_users_own(
     repos: Repositories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "PARTS", (make_part("one"),))
-    first = run.prepare_demo(repos, DigitWorld(), no_progress)
+    first = run.prepare_demo(repos, DigitExperiment(), no_progress)
     assert [build.name for build in first] == ["one"]
     own = repos.builds.enqueue_build(stored.request("own").model_copy(update={"dataset": "one"}))
     places = [repos.builds.get(build.id).progress.message.split()[1] for build in (own, first[0])]
     assert places == ["1", "2"]
-    assert [build.id for build in run.prepare_demo(repos, DigitWorld(), no_progress)] == [first[0].id]
+    assert [build.id for build in run.prepare_demo(repos, DigitExperiment(), no_progress)] == [first[0].id]
     repos.builds.cancel(first[0].id)
-    assert [build.name for build in run.prepare_demo(repos, DigitWorld(), no_progress)] == ["one"]
+    assert [build.name for build in run.prepare_demo(repos, DigitExperiment(), no_progress)] == ["one"]
 
 
 def test_the_demo_is_followed_until_all_its_builds_have_ended(repos: Repositories) -> None:

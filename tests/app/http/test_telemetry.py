@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.http.telemetry import Telemetry, route_of
+from app.http.telemetry import Telemetry, get_route_template
 from app.observability.logs import JsonFormatter
 from app.observability.metrics import Metrics
 
@@ -98,9 +98,9 @@ def test_requests_are_counted_by_method_route_and_status() -> None:
     assert "_created" not in text
     assert "parsimony_requests_total{" not in Metrics().render_text().decode(), "applications count apart"
     route = SimpleNamespace(path="/v1/datasets/{name}")  # a name in a path makes no new series
-    assert route_of({"state": {}, "route": route}) == "/v1/datasets/{name}"
-    assert route_of({"state": {"route": "/hot"}, "route": route}) == "/hot"
-    assert route_of({"state": {}}) == "unmatched"
+    assert get_route_template({"state": {}, "route": route}) == "/v1/datasets/{name}"
+    assert get_route_template({"state": {"route": "/hot"}, "route": route}) == "/hot"
+    assert get_route_template({"state": {}}) == "unmatched"
     seen: list[Scope] = []
 
     async def lifespan(scope: Scope, receive: Receive, send: Send) -> None:

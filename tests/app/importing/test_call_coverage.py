@@ -9,7 +9,7 @@ from app.importing import call_coverage
 from app.importing.call_coverage import measure_coverage
 from app.observability.metrics import Metrics
 from app.recording.row_lines import make_posted_lines, make_truth_lines
-from app.recording.segments import tidy_recording
+from app.recording.segments import compact_recording
 from app.recording.writer import RecordingWriter
 from app.store.recordings import StoredRecording
 from models.recording import Grouping, RecordedRow, RecordingSpec, Truth
@@ -79,7 +79,7 @@ def test_only_the_newest_rows_are_counted(tmp_path: Path, monkeypatch: pytest.Mo
         rows = [row(part + number, time="2026-01-01T09:00:00Z" if part else None) for number in range(10)]
         folder = write(tmp_path, rows, {})
         if is_segment:
-            tidy_recording(folder, 2**30, 1e6)
+            compact_recording(folder, 2**30, 1e6)
     assert shares(folder, "hour") == {"09": (6, 5 / 6, 0.5)}  # rows 14 to 19
 
 

@@ -4,15 +4,15 @@ import sys
 
 import pytest
 
-from app.importing.call_log import BoughtCall
 from app.importing.graders import CommandCheck, ExactMatch, Judge
+from app.importing.paid_call_journal import ModelCallRecord
 from models.errors import ParsimonyError
 
-STRONG = BoughtCall("1", "strong", "a good answer", None, 1.0, 0.1)
+STRONG = ModelCallRecord("1", "strong", "a good answer", None, 1.0, 0.1)
 
 
-def call(answer: str) -> BoughtCall:
-    return BoughtCall("1", "cheap", answer, None, 0.1, 0.1)
+def call(answer: str) -> ModelCallRecord:
+    return ModelCallRecord("1", "cheap", answer, None, 0.1, 0.1)
 
 
 @pytest.mark.parametrize(

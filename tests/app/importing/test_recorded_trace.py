@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.importing.frozen_recordings import read_frozen
-from app.importing.recorded_trace import FrozenTrace, KnownTruth, freeze_rows, join_truths
+from app.importing.frozen_recordings import validate_frozen_trace
+from app.importing.recorded_trace import FrozenTrace, KnownTruth, build_recorded_trace, join_truths
 from models import InvalidRequest, Trace
-from solvers.partial_traces import refuse_small_overlap
+from solvers.partial_traces import require_propensity_overlap
 
 NAMES = ("cheap", "strong")
 COSTS = {"cheap": 1.0, "strong": 10.0}
@@ -68,11 +68,11 @@ class RecordedWorld:
 
     def freeze(self, reference: str | None = None, **changes: Any) -> FrozenTrace:
         truths = {} if reference else self.truths()
-        return freeze_rows([{**row, **changes} for row in self.rows()], truths, reference, "USD")
+        return build_recorded_trace([{**row, **changes} for row in self.rows()], truths, reference, "USD")
 
 
 def to_trace(frozen: FrozenTrace) -> Trace:
-    dataset = read_frozen(frozen, 10**8)
+    dataset = validate_frozen_trace(frozen, 10**8)
     assert isinstance(dataset, Trace)
     return dataset
 
@@ -111,7 +111,7 @@ def test_nothing_is_estimated_of_a_recording_that_never_explored() -> None:
         trace = to_trace(RecordedWorld(0, explore=explore).freeze())
         propensities = np.where(np.isnan(trace.propensities), 0.3, trace.propensities)
         with pytest.raises(InvalidRequest) if is_refused else nullcontext():
-            refuse_small_overlap(trace, propensities)
+            require_propensity_overlap(trace, propensities)
 
 
 def test_recorded_propensities_are_those_of_the_calls() -> None:
@@ -187,7 +187,7 @@ def test_what_cannot_be_used_is_counted() -> None:
             {"id": "c", "truth": "a", "grades": []},
         ]
     )
-    frozen = freeze_rows(rows, truths, None, "ms")
+    frozen = build_recorded_trace(rows, truths, None, "ms")
     assert sum(frozen.unused.values()) == 5
     assert dict(frozen.unused) == {
         "rows of versions without one of the newest version's classifiers": 1,
@@ -224,7 +224,7 @@ def test_the_latest_truth_of_an_item_counts() -> None:
 
 def test_items_that_repeat_are_named_and_texts_replace_embeddings() -> None:
     rows = [{**row, "id": "same", "embedding": None, "item": '"a text"'} for row in RecordedWorld(0, 40).rows()]
-    frozen = freeze_rows(rows, {"same": KnownTruth(None, {"cheap": 0.5, "strong": 1.0})}, None, "USD")
+    frozen = build_recorded_trace(rows, {"same": KnownTruth(None, {"cheap": 0.5, "strong": 1.0})}, None, "USD")
     assert (frozen.spec["item"], frozen.spec["text"], "label" in frozen.spec) == ("item", "prompt", False)
     assert {one["name"]: one["quality"] for one in frozen.spec["classifiers"]} == {
         "cheap": "cheap.quality",

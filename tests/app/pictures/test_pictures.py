@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from app.pictures import draw, save
-from app.pictures.canvas import MIN_SPAN, OWN_FONT, font_families, percent_axis
+from app.charts import draw, save
+from app.charts.canvas import MIN_SPAN, OWN_FONT, font_families, format_percent_axis
 from app.serving.catalog import LoadedArtifact
-from app.serving.curve import curve_of
+from app.serving.curve import make_curve_reply
 from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
 from solvers import KINDS
 from tests.solvers.policy.problems import QUICK
@@ -75,7 +75,7 @@ def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(kind: str, tmp_path:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_points_are_those_of_the_curve(kind: str, tmp_path: Path) -> None:
     (panel,), _ = drawn(sample(kind), tmp_path)
-    points = curve_of(sample(kind), KINDS[kind].curve_query()).points
+    points = make_curve_reply(sample(kind), KINDS[kind].curve_query()).points
     (line,) = [line for line in panel.lines if line.get_label() == "this artifact" or line.get_linestyle() == "-"][:1]
     assert np.asarray(line.get_xdata()).tolist() == [one.expected.cost or one.expected.time or 0 for one in points]
     assert np.asarray(line.get_ydata()).tolist() == [one.expected.accuracy for one in points]
@@ -115,7 +115,7 @@ def test_indexes_of_all_kinds_are_drawn(costs: list[Any], size: Any, params: dic
 def test_shares_that_hardly_differ_are_drawn_hardly_apart_and_letters_without_a_font_are_known(tmp_path: Path) -> None:
     axes = Figure().subplots()
     axes.plot([0, 1], [0.999, 0.9995])
-    percent_axis(axes)
+    format_percent_axis(axes)
     low, high = axes.get_ylim()
     assert high - low == pytest.approx(MIN_SPAN)
     assert low < 0.999 < 0.9995 < high

@@ -16,7 +16,7 @@ from app.recording import segments, writer
 from app.recording.log_file import LogFile
 from app.recording.report import count_rows
 from app.recording.row_lines import make_posted_lines, make_truth_lines
-from app.recording.segments import ROWS, iterate_tables, list_files, measure_bytes, tidy_recording
+from app.recording.segments import ROWS, compact_recording, iterate_tables, list_files, measure_bytes
 from app.recording.writer import RecordingWriter
 from app.store.recordings import StoredRecording
 from models.errors import StoreRefused, UnknownRecording
@@ -70,7 +70,7 @@ def test_acknowledged_rows_survive_a_kill(tmp_path: Path) -> None:
     found = ids_in(tmp_path / "id")
     assert found[:acknowledged] == [f"item-{number}" for number in range(acknowledged)]
     assert len(found) <= acknowledged + 1
-    tidy_recording(tmp_path / "id", 2**30, 1e6)  # as the next process does
+    compact_recording(tmp_path / "id", 2**30, 1e6)  # as the next process does
     assert [path.suffix for path in list_files(tmp_path / "id" / "rows")] == [".parquet"]
     assert ids_in(tmp_path / "id") == found
 
@@ -88,7 +88,7 @@ def test_a_torn_line_and_a_log_beside_its_segment_do_not_count(tmp_path: Path) -
     assert segments.convert_log(log.path, ROWS)
     log.path.write_bytes(copy)  # a crash between the segment and the removal of its log
     assert ids_in(tmp_path) == ["item-0", "item-1", "item-2"]
-    tidy_recording(tmp_path, 2**30, 1e6)
+    compact_recording(tmp_path, 2**30, 1e6)
     assert ids_in(tmp_path) == ["item-0", "item-1", "item-2"]
 
 
@@ -106,7 +106,7 @@ def test_rows_are_kept_without_what_is_not_to_be_kept(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_segments_are_bounded_in_bytes_and_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "SEGMENT_BYTES", 20_000)
-    monkeypatch.setattr(writer, "GROUP_S", 0.01)
+    monkeypatch.setattr(writer, "GROUP_COMMIT_S", 0.01)
     stored = recording(max_bytes=2**20)
     folder = tmp_path / "id"
     recorder = RecordingWriter(tmp_path, Metrics())
@@ -116,13 +116,13 @@ def test_segments_are_bounded_in_bytes_and_age(tmp_path: Path, monkeypatch: pyte
         lines = make_posted_lines([row(number * 50 + at, calls=noise) for at in range(50)], stored.spec)
         recorder.append_lines(stored, "rows", lines).result(10)
     recorder.close()
-    tidy_recording(folder, 2**20, 1e6)
+    compact_recording(folder, 2**20, 1e6)
     assert 2**19 < measure_bytes(folder) <= 2**20
     left = ids_in(folder)
     assert (left[-1], "item-0" in left) == ("item-9999", False)  # the oldest go first
     old = list_files(folder / "rows")[0]
     os.utime(old, (time.time() - 3600, time.time() - 3600))
-    tidy_recording(folder, 2**30, 1800)
+    compact_recording(folder, 2**30, 1800)
     assert old not in list_files(folder / "rows")
     assert ids_in(folder)[-1] == "item-9999"
 
@@ -193,6 +193,6 @@ def test_counts_join_rows_with_truths(tmp_path: Path) -> None:
         assert (counts.oldest, abs(counts.newest - time.time()) < 100) == (1_767_225_600.0, True)
         assert count_rows(tmp_path / "id", "K2").with_truth == 2
         assert count_rows(tmp_path / "id", "K1").with_truth == 2
-        tidy_recording(tmp_path / "id", 2**30, 1e6)  # the same of segments
+        compact_recording(tmp_path / "id", 2**30, 1e6)  # the same of segments
     empty = count_rows(tmp_path / "none", None)
     assert (empty.rows, empty.with_truth) == (0, 0)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from app.running.call_thread import RESULTS_AT_ONCE, CallThread
+from app.running.call_thread import MAX_CONCURRENT_RESULTS, CallThread
 
 T = TypeVar("T")
 
@@ -86,4 +86,4 @@ def test_results_that_come_together_are_handed_over_a_few_at_a_time() -> None:
         return [*seen, returned]
 
     seen = on_thread(count)
-    assert max(after - before for before, after in itertools.pairwise(seen)) <= RESULTS_AT_ONCE
+    assert max(after - before for before, after in itertools.pairwise(seen)) <= MAX_CONCURRENT_RESULTS

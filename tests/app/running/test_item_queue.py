@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from app.running.item_queue import STARTS_AT_ONCE, ItemQueue
+from app.running.item_queue import MAX_CONCURRENT_STARTS, ItemQueue
 from models.errors import RunTimeout
 
 
@@ -50,7 +50,7 @@ def test_a_few_items_start_between_two_looks_of_the_event_loop() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(run())
-    assert max(after - before for before, after in itertools.pairwise(seen)) <= STARTS_AT_ONCE
+    assert max(after - before for before, after in itertools.pairwise(seen)) <= MAX_CONCURRENT_STARTS
 
 
 def test_a_caller_with_one_item_waits_for_no_backlog_of_another() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from tests.app.running.test_caller import called
+from tests.app.running.test_endpoint_caller import called
 from tests.support.mlserver_process import PYTHON, running_mlserver
 
 pytestmark = [

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.running import protocols
-from app.running.circuit_breaker import FAILURES, REST_S, CircuitBreaker
-from app.running.embedding import MAX_LETTERS, split_among_texts, split_into_requests
+from app.running.circuit_breaker import FAILURES, OPEN_CIRCUIT_S, CircuitBreaker
+from app.running.embedding import MAX_LETTERS, split_call_by_text, split_into_requests
 from app.running.protocols import openai_embeddings
 from app.running.protocols.message import Chat
 from app.running.protocols.open_inference import flatten
 from app.running.protocols.openai_chat_client import read_label
 from app.running.protocols.openai_embeddings import TextBatch
-from app.running.templates import WrongShape
+from app.running.request_templates import TemplateMismatch
 from models.endpoint import ENDPOINT, ChatEndpoint, Choice, JsonAnswer, Pattern, WholeText
 from models.endpoint_presets import PRESETS
 from parsimony.runs.steps import CallResult
@@ -71,7 +71,7 @@ WRONG: list[tuple[dict[str, Any], Any, str]] = [
 
 @pytest.mark.parametrize(("endpoint", "reply", "said"), WRONG)
 def test_what_is_wrong_with_a_reply_is_said(endpoint: dict[str, Any], reply: Any, said: str) -> None:
-    with pytest.raises(WrongShape, match=said):
+    with pytest.raises(TemplateMismatch, match=said):
         read(endpoint, reply)
 
 
@@ -84,7 +84,7 @@ def test_open_inference_sends_a_row_and_reads_label_or_probabilities() -> None:
     assert read(TENSORS, {"outputs": outputs}).label == "b"
     said = read(TENSORS | {"probabilities_output": "p"}, {"outputs": outputs})
     assert (said.label, said.confidence, said.scores) == ("b", 0.7, {"a": 0.3, "b": 0.7})
-    with pytest.raises(WrongShape, match="a value or a list of values"):
+    with pytest.raises(TemplateMismatch, match="a value or a list of values"):
         request(TENSORS, [[1, 2]])
 
 
@@ -160,7 +160,7 @@ def test_labels_are_read_from_answers(answer: Any, text: str, label: str | None,
     if label is not None:
         assert read_label(answer, text) == (label, confidence)
         return
-    with pytest.raises(WrongShape):
+    with pytest.raises(TemplateMismatch):
         read_label(answer, text)
 
 
@@ -194,7 +194,7 @@ def test_several_embeddings_are_put_into_the_order_of_their_texts() -> None:
     ],
 )
 def test_a_reply_that_lacks_an_embedding_is_none(data: Any, said: str) -> None:
-    with pytest.raises(WrongShape, match=said):
+    with pytest.raises(TemplateMismatch, match=said):
         openai_embeddings.read({"data": data}, 2)
 
 
@@ -215,7 +215,7 @@ def test_texts_are_cut_into_requests_that_lose_none(texts: list[str], most: int)
 )
 def test_what_a_request_took_is_shared_out_in_full(texts: list[str], tokens: tuple[int, int], cost: float) -> None:
     values = tuple(float(number) for number in range(2 * len(texts)))
-    shares = split_among_texts(CallResult("e", values=values, cost=cost, seconds=0.5, tokens=tokens), texts)
+    shares = split_call_by_text(CallResult("e", values=values, cost=cost, seconds=0.5, tokens=tokens), texts)
     assert [number for one in shares for number in one.values or ()] == list(values)
     assert sum(one.cost or 0.0 for one in shares) == pytest.approx(cost)
     assert sum(one.seconds for one in shares) == pytest.approx(0.5)
@@ -236,7 +236,7 @@ def test_a_circuit_opens_after_failures_in_a_row_and_closes_after_one_good_try()
     assert (circuit.state_at(1.0), circuit.allows_call(1.0)) == ("open", False)
     circuit.record_end(2.0, False, False)  # a call that was begun before
     assert circuit.state_at(2.0) == "open"
-    later = 1.0 + REST_S
+    later = 1.0 + OPEN_CIRCUIT_S
     assert (circuit.state_at(later), circuit.allows_call(later)) == ("half-open", True)
     assert circuit.record_start(later)
     assert not circuit.allows_call(later)
@@ -244,7 +244,7 @@ def test_a_circuit_opens_after_failures_in_a_row_and_closes_after_one_good_try()
     assert not circuit.allows_call(later)
     circuit.record_end(later, True, True)
     assert circuit.state_at(later + 1) == "open"
-    again = later + REST_S
+    again = later + OPEN_CIRCUIT_S
     assert circuit.record_start(again)
     circuit.record_end(again, False, True)
     assert circuit.state_at(again) == "closed"
@@ -254,6 +254,6 @@ def test_a_tensor_nested_without_end_is_refused_at_once() -> None:
     deep: Any = 1
     for _ in range(200):
         deep = [deep]
-    with pytest.raises(WrongShape, match="8 levels"):
+    with pytest.raises(TemplateMismatch, match="8 levels"):
         flatten([deep, *[1] * 100_000])
     assert flatten([1, [2, [3]], 4]) == [1, 2, 3, 4]

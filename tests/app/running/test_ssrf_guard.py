@@ -22,7 +22,7 @@ NOT_PUBLIC = """127.0.0.1 127.0.0.1:8080 [::1] [::ffff:127.0.0.1] 10.0.0.1 192.1
 @pytest.mark.parametrize("url", [f"http://{host}/x" for host in NOT_PUBLIC.split()])
 def test_addresses_that_are_not_public_are_refused_unless_they_are_named(url: str) -> None:
     with pytest.raises(InvalidRequest, match=r"not public|not allowed"):
-        SsrfGuard(()).refuse_url(url)
+        SsrfGuard(()).check_url(url)
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0177.0.0.1", "0x7f.1", "127.1", "localhost", "0x7f000001"])
@@ -54,15 +54,15 @@ def test_a_name_that_changes_its_address_has_only_the_one_that_was_checked(monke
 
 def test_what_is_named_may_be_called_and_nothing_else() -> None:
     hosts = SsrfGuard(("127.0.0.1:9000", "*.models.example", "[::1]:80"))
-    hosts.refuse_url("http://127.0.0.1:9000/x")
-    hosts.refuse_url("https://a.models.example/")
-    hosts.refuse_url("http://[::1]:80/")
+    hosts.check_url("http://127.0.0.1:9000/x")
+    hosts.check_url("https://a.models.example/")
+    hosts.check_url("http://[::1]:80/")
     for url in ("http://127.0.0.1:9001/", "https://models.example.org/", "https://example.org/", "http://[::1]:81/"):
         with pytest.raises(InvalidRequest, match="PARSIMONY_ENDPOINT_HOSTS"):
-            hosts.refuse_url(url)
-    SsrfGuard(("*",)).refuse_url(f"https://{SOMEWHERE}/")
+            hosts.check_url(url)
+    SsrfGuard(("*",)).check_url(f"https://{SOMEWHERE}/")
     with pytest.raises(InvalidRequest, match="not public"):
-        SsrfGuard(("*",)).refuse_url("http://127.0.0.1/")
+        SsrfGuard(("*",)).check_url("http://127.0.0.1/")
     with pytest.raises(HostNotAllowed):
         SsrfGuard(()).check("mixed.example", 443, [SOMEWHERE, "10.0.0.1"])
 
@@ -87,7 +87,7 @@ def test_the_last_look_before_a_connection_admits_only_what_a_name_led_to() -> N
 
 def test_a_key_for_a_host_that_is_not_named_is_refused() -> None:
     hosts = SsrfGuard(("*", "api.models.example"))
-    hosts.refuse_key("https://api.models.example/v1", "PARSIMONY_SECRET_X")
-    hosts.refuse_key("https://other.example/v1", None)
+    hosts.check_secret_host("https://api.models.example/v1", "PARSIMONY_SECRET_X")
+    hosts.check_secret_host("https://other.example/v1", None)
     with pytest.raises(InvalidRequest, match="secret"):
-        hosts.refuse_key("https://other.example/v1", "PARSIMONY_SECRET_X")
+        hosts.check_secret_host("https://other.example/v1", "PARSIMONY_SECRET_X")

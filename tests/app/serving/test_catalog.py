@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.serving.catalog import FULL_LOOK_S, Catalog
+from app.serving.catalog import FULL_REFRESH_INTERVAL_S, Catalog
 from app.serving.refresh import CatalogThread
 from app.settings import Settings
-from app.store.artifacts import checked_plan
-from app.store.client import make_key
+from app.store.artifacts import decode_plan
+from app.store.client import make_store_key
 from app.store.embedded import EmbeddedRedis
 from app.store.pointers import Pointers
 from app.store.repositories import Repositories, open_repositories
@@ -78,7 +78,7 @@ def test_a_corrupt_artifact_leaves_the_version_before_it_in_service_and_is_repor
 ) -> None:
     bad = stored.publish(repos, seed=1)
     stored.publish(repos, "second")
-    repos.store.client.setrange(make_key("blob", bad.sha256), 60, b"\xff\xff\xff")
+    repos.store.client.setrange(make_store_key("blob", bad.sha256), 60, b"\xff\xff\xff")
     catalog.refresh_plans()
     assert (version(catalog), version(catalog, "second")) == (1, 1)
     assert "SHA-256" in catalog.problems["cascade", "plan"]
@@ -89,7 +89,7 @@ def test_a_corrupt_artifact_leaves_the_version_before_it_in_service_and_is_repor
     assert version(catalog) == 3
     assert catalog.problems == {}
     bad = stored.publish(repos, "bad")
-    repos.store.client.delete(make_key("blob", bad.sha256))
+    repos.store.client.delete(make_store_key("blob", bad.sha256))
     catalog.refresh_plans()
     assert "not found" in catalog.problems["cascade", "bad"]
     repos.artifacts.delete_all("cascade", "bad")
@@ -100,12 +100,15 @@ def test_a_corrupt_artifact_leaves_the_version_before_it_in_service_and_is_repor
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        ({"set": (make_key("version", "cascade", "plan", 2), b'{"from": "a later version"}')}, ""),
-        ({"set": (make_key("version", "cascade", "plan", 2), b"{not json")}, "JSON"),
-        ({"delete": (make_key("version", "cascade", "plan", 2),)}, ""),
-        ({"hset": (make_key("active"), "oracle/plan", "1 abc")}, ""),
+        ({"set": (make_store_key("version", "cascade", "plan", 2), b'{"from": "a later version"}')}, ""),
+        ({"set": (make_store_key("version", "cascade", "plan", 2), b"{not json")}, "JSON"),
+        ({"delete": (make_store_key("version", "cascade", "plan", 2),)}, ""),
+        ({"hset": (make_store_key("active"), "oracle/plan", "1 abc")}, ""),
         (
-            {"copy": (make_key("version", "oracle", "plan", 1),), "hset": (make_key("active"), "oracle/plan", "1 abc")},
+            {
+                "copy": (make_store_key("version", "oracle", "plan", 1),),
+                "hset": (make_store_key("active"), "oracle/plan", "1 abc"),
+            },
             "'oracle'",
         ),
     ],
@@ -116,7 +119,7 @@ def test_what_another_version_of_the_service_wrote_is_reported_and_the_rest_goes
     stored.publish(repos, seed=1)
     for command, arguments in damage.items():
         if command == "copy":
-            record = repos.store.client.get(make_key("version", "cascade", "plan", 1))
+            record = repos.store.client.get(make_store_key("version", "cascade", "plan", 1))
             assert isinstance(record, bytes)
             repos.store.client.set(arguments[0], record.replace(b'"kind":"cascade"', b'"kind":"oracle"'))
         else:
@@ -213,10 +216,10 @@ def test_the_thread_finds_what_was_never_announced(repos: Repositories) -> None:
     with running(catalog, repos, {}):
         wait_for(lambda: catalog.loaded, 5)
         quietly = stored.publish(repos)
-        repos.store.client.hset(make_key("active"), "cascade/other", f"1 {quietly.sha256}")
-        record = repos.store.client.get(make_key("version", "cascade", "plan", 1))
+        repos.store.client.hset(make_store_key("active"), "cascade/other", f"1 {quietly.sha256}")
+        record = repos.store.client.get(make_store_key("version", "cascade", "plan", 1))
         assert isinstance(record, bytes)
-        repos.store.client.set(make_key("version", "cascade", "other", 1), record.replace(b'"plan"', b'"other"'))
+        repos.store.client.set(make_store_key("version", "cascade", "other", 1), record.replace(b'"plan"', b'"other"'))
         wait_for(lambda: ("cascade", "other") in catalog.plans, 5.0)
 
 
@@ -247,7 +250,7 @@ def test_a_deleted_artifact_answers_no_more_and_a_lost_one_does(repos: Repositor
     catalog.refresh_plans()
     repos.artifacts.delete_all("cascade", "plan")
     repos.store.client.delete(*stored.keys(repos, "*lost*"))
-    repos.store.client.hdel(make_key("active"), "cascade/lost")
+    repos.store.client.hdel(make_store_key("active"), "cascade/lost")
     catalog.refresh_plans()
     with pytest.raises(UnknownArtifact, match="available: kept, lost"):
         catalog.get("cascade", "plan")
@@ -293,7 +296,7 @@ def test_what_was_not_noted_is_seen_by_the_number_or_by_the_next_full_look(
     moved_by_an_older_version(repos, 1)
     catalog.refresh_plans()
     assert (version(catalog), full_looks) == (2, [])
-    moment = time.monotonic() + FULL_LOOK_S
+    moment = time.monotonic() + FULL_REFRESH_INTERVAL_S
     monkeypatch.setattr("app.serving.catalog.time.monotonic", lambda: moment)
     catalog.refresh_plans()
     assert (version(catalog), full_looks) == (1, [1])
@@ -302,7 +305,7 @@ def test_what_was_not_noted_is_seen_by_the_number_or_by_the_next_full_look(
 def moved_by_an_older_version(repos: Repositories, version: int) -> None:
     """Move the pointer of ``plan`` as a version of the service does that notes no moves."""
     digest = repos.artifacts.get_record("cascade", "plan", version).sha256
-    repos.store.client.hset(make_key("active"), "cascade/plan", f"{version} {digest}")
+    repos.store.client.hset(make_store_key("active"), "cascade/plan", f"{version} {digest}")
 
 
 @pytest.mark.parametrize(("announced", "looks"), [("cascade/plan", 0), ("", 1)])
@@ -321,8 +324,8 @@ def test_many_are_loaded_a_batch_at_a_time_and_bad_ones_keep_no_other_back(
 ) -> None:
     records = [stored.publish(repos, f"n-{number:03}") for number in range(450)]
     for record in records[::100]:
-        repos.store.client.delete(make_key("blob", record.sha256))
-    repos.store.client.set(make_key("version", "cascade", "n-001", 1), b"{not json")
+        repos.store.client.delete(make_store_key("blob", record.sha256))
+    repos.store.client.set(make_store_key("version", "cascade", "n-001", 1), b"{not json")
     catalog, seen = Catalog(repos.artifacts), list[int]()
     done = threading.Event()
 
@@ -343,9 +346,9 @@ def test_many_are_loaded_a_batch_at_a_time_and_bad_ones_keep_no_other_back(
     assert len(str(refusal.value)) < 200
 
     def fails_for_bad(record: ArtifactRecord, data: bytes | None) -> object:
-        return 1 / 0 if record.name == "bad" else checked_plan(record, data)
+        return 1 / 0 if record.name == "bad" else decode_plan(record, data)
 
-    monkeypatch.setattr("app.serving.loading.checked_plan", fails_for_bad)
+    monkeypatch.setattr("app.serving.loaded_artifact.decode_plan", fails_for_bad)
     for name in ("bad", "good"):
         stored.publish(repos, name)
     catalog.refresh_plans()

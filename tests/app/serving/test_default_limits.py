@@ -9,10 +9,10 @@ import numpy as np
 import orjson
 import pytest
 
-from app.demo.tables import make_documents
+from app.demo.generated_tables import make_documents
 from app.running.item_run import ItemRun
 from app.running.item_start import batch_options
-from app.serving.answers import decide_to_json, with_default_limits
+from app.serving.decision_replies import decide_to_json, with_default_limits
 from models import FeatureTable
 from models.cascade import CascadeQuery
 from models.index import IndexQuery

@@ -12,7 +12,7 @@ from app.observability.metrics import Metrics
 from app.recording.writer import RecordingWriter
 from app.serving.catalog import Catalog
 from app.serving.refresh import HousekeepingJobs
-from app.serving.rollouts import RolloutTraffic
+from app.serving.rollouts import RolloutSplitter
 from app.store.repositories import Repositories
 from models.rollout import AutomationSpec
 from tests.support import stored
@@ -25,7 +25,7 @@ def run_here(work: Any, *args: Any) -> Any:
 class Round:
     def __init__(self, repos: Repositories) -> None:
         self.catalog, self.metrics = Catalog(repos.artifacts), Metrics()
-        traffic = RolloutTraffic(repos.rollouts, self.metrics)
+        traffic = RolloutSplitter(repos.rollouts, self.metrics)
         writer = RecordingWriter(repos.settings.recordings_dir, self.metrics)
         automation = AutomationRunner(repos, partial(freeze_by_name, repos=repos, writer=writer, run_in=run_here))
         self.chores = HousekeepingJobs(repos, self.catalog, self.metrics, traffic, writer, automation)

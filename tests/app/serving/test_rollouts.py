@@ -9,7 +9,7 @@ from app.building.start_rollout import start_rollout
 from app.observability.metrics import Metrics
 from app.serving import rollouts
 from app.serving.catalog import Catalog
-from app.serving.rollouts import RolloutTraffic
+from app.serving.rollouts import RolloutSplitter
 from app.store.client import Store
 from app.store.repositories import Repositories
 from app.store.rollouts import VersionRollouts
@@ -42,11 +42,11 @@ def lost(metrics: Metrics) -> float | None:
 
 
 def record_runs(
-    repos: Repositories, catalog: Catalog, runs: int, before_close: Callable[[RolloutTraffic], None] = lambda _: None
+    repos: Repositories, catalog: Catalog, runs: int, before_close: Callable[[RolloutSplitter], None] = lambda _: None
 ) -> float | None:
     """Record runs, end the server, and return how many observations were lost."""
     metrics = Metrics()
-    traffic = RolloutTraffic(repos.rollouts, metrics)
+    traffic = RolloutSplitter(repos.rollouts, metrics)
     traffic.refresh_rollouts(catalog.load_version)
 
     async def serve() -> None:
@@ -75,7 +75,7 @@ def test_observations_beyond_the_bound_are_counted_as_lost(
 def test_observations_that_a_server_cannot_add_when_it_ends_are_counted_as_lost(
     repos: Repositories, catalog: Catalog
 ) -> None:
-    def lose_store(traffic: RolloutTraffic) -> None:
+    def lose_store(traffic: RolloutSplitter) -> None:
         traffic.rollouts = VersionRollouts(Store(f"redis://127.0.0.1:{free_port()}/0"))
 
     assert record_runs(repos, catalog, 7, lose_store) == 7
@@ -84,7 +84,7 @@ def test_observations_that_a_server_cannot_add_when_it_ends_are_counted_as_lost(
 
 def test_rollouts_are_counted_by_status(repos: Repositories, catalog: Catalog) -> None:
     metrics = Metrics()
-    traffic = RolloutTraffic(repos.rollouts, metrics)
+    traffic = RolloutSplitter(repos.rollouts, metrics)
 
     def count(status: str) -> float | None:
         traffic.refresh_rollouts(catalog.load_version)

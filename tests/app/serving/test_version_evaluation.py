@@ -8,14 +8,14 @@ import pytest
 
 from app.serving import version_evaluation
 from app.serving.catalog import LoadedArtifact
-from app.serving.evaluation import evaluate_in_batches, summary_of
+from app.serving.evaluation import evaluate_in_batches, summarize_evaluation
 from app.serving.version_evaluation import evaluate_version
 from models import Dataset, InvalidRequest, Trace
 from models.errors import SmallOverlap
 from models.version_evaluation import VersionEvaluation
 from solvers import KINDS
 from solvers.base import IN_PROCESS
-from solvers.evaluation import complete_items
+from solvers.evaluation import items_from_dataset
 from tests.support.logged_rows import log_calls, log_first_call, log_one_call
 from tests.support.replays import World, built
 
@@ -55,11 +55,11 @@ def test_complete_rows_are_replayed_as_the_evaluation_does(
     loaded, dataset = artifacts[kind], fresh.dataset(kind, measured=True)
     found = evaluated(loaded, dataset)
     limits = loaded.kind.limits()
-    complete = complete_items(dataset)
+    complete = items_from_dataset(dataset)
     if kind != "portfolio":
         complete = replace(complete, embeddings=None)
     items = [one for some in evaluate_in_batches(loaded, limits, complete, IN_PROCESS) for one in some]
-    summary = summary_of(items, ())
+    summary = summarize_evaluation(items, ())
     assert found.figures.accuracy.method == found.figures.cost.method == "replay"
     assert found.figures.cost.value == pytest.approx(summary.cost)
     assert found.figures.accuracy.value == pytest.approx((summary.accuracy or 0.0) * summary.coverage)

@@ -33,7 +33,7 @@ def test_files_are_assigned_as_well_as_in_memory(tmp_path: Path, monkeypatch: py
     queries.mkdir()
     vectors = write(queries, plan)
     budget = BatchBudget(budget="60%")
-    done = assign_files(plan, None, f"file://{queries}", budget, output, no_progress)
+    done = assign_files(plan, {}, f"file://{queries}", budget, output, no_progress)
     known = plan.assign(
         plan.estimate(vectors), AssignmentOptions(budget="60%"), None, None, plan.predict_costs(vectors)
     )
@@ -53,10 +53,10 @@ def test_what_cannot_be_assigned_leaves_no_file(tmp_path: Path) -> None:
     queries.mkdir()
     write(queries, plan)
     with pytest.raises(Infeasible):
-        assign_files(plan, None, f"file://{queries}", BatchBudget(budget=1e-9), output, no_progress)
+        assign_files(plan, {}, f"file://{queries}", BatchBudget(budget=1e-9), output, no_progress)
     with pytest.raises(InvalidRequest):
-        assign_files(plan, None, f"file://{queries}", BatchBudget(), output, no_progress)
+        assign_files(plan, {}, f"file://{queries}", BatchBudget(), output, no_progress)
     pa.parquet.write_table(pa.table({"text": ["a", "b"]}), queries / "9.parquet")
     with pytest.raises(InvalidRequest):
-        assign_files(plan, None, f"file://{queries}", BatchBudget(budget="60%"), output, no_progress)
+        assign_files(plan, {}, f"file://{queries}", BatchBudget(budget="60%"), output, no_progress)
     assert [path.name for path in tmp_path.iterdir()] == ["queries"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sources.locations import find_allowed_files, refuse_unless_allowed, split_url
+from app.sources.locations import find_allowed_files, require_allowed_location, split_url
 from models.errors import InvalidRequest
 
 
@@ -32,12 +32,12 @@ def test_malformed_and_foreign_urls_are_refused(url: str) -> None:
 @pytest.mark.parametrize("url", ["s3://logs-of-others/a", "s3://log", "gs://logs/a", "file:///logs/a", "s3://logs/b"])
 def test_urls_outside_the_allowed_locations_are_refused(url: str) -> None:
     with pytest.raises(InvalidRequest):
-        refuse_unless_allowed(url, ("s3://logs/a", "file:///data"))
+        require_allowed_location(url, ("s3://logs/a", "file:///data"))
 
 
 def test_without_allowed_locations_all_urls_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest):
-        refuse_unless_allowed(f"file://{tmp_path}", ())
+        require_allowed_location(f"file://{tmp_path}", ())
 
 
 def test_a_folder_names_its_visible_parquet_files_and_a_pattern_names_what_it_matches(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from app.sources.locations import find_file
 from app.sources.read import read_source
-from app.sources.scan import BATCH_ROWS, refuse_changed_file
+from app.sources.scan import BATCH_ROWS, require_unchanged_file
 from app.store.uploads import Spec, parse_spec
 from models import Dataset, Trace
 from models.dataset_source import DatasetSource, SourceFacts
@@ -161,10 +161,10 @@ def test_a_changed_file_is_noticed_and_a_touched_one_is_not(tmp_path: Path) -> N
     data = path.read_bytes()
     path.write_bytes(data)
     assert find_file(file.url).modified != file.modified
-    refuse_changed_file(file)
+    require_unchanged_file(file)
     path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
     with pytest.raises(InvalidRequest):
-        refuse_changed_file(file)
+        require_unchanged_file(file)
     path.unlink()
     with pytest.raises(InvalidRequest):
-        refuse_changed_file(file)
+        require_unchanged_file(file)

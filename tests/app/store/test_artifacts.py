@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.processes.clock import current_time
+from app.processes.clock import current_timestamp
 from app.settings import Settings
-from app.store.artifacts import checked_manifest
-from app.store.client import make_key
+from app.store.artifacts import decode_manifest
+from app.store.client import make_store_key
 from app.store.codec import FORMAT
 from app.store.embedded import EmbeddedRedis
 from app.store.repositories import Repositories, open_repositories
@@ -21,7 +21,7 @@ from tests.support import stored
 
 
 def blobs(repos: Repositories) -> set[str]:
-    return {name.rpartition(":")[2] for name in stored.keys(repos, make_key("blob", "*"))}
+    return {name.rpartition(":")[2] for name in stored.keys(repos, make_store_key("blob", "*"))}
 
 
 def test_versions_of_each_name_count_from_1_and_the_newest_is_active(repos: Repositories) -> None:
@@ -113,7 +113,7 @@ def test_an_exported_artifact_is_the_same_in_another_store(repos: Repositories, 
         EmbeddedRedis(tmp_path / "other") as server,
         open_repositories(Settings(redis_url=server.url), client_name="test") as other,
     ):
-        imported = other.artifacts.publish(data, created_at=current_time())
+        imported = other.artifacts.publish(data, created_at=current_timestamp())
         assert (imported.sha256, imported.version) == (exported.sha256, 1)
         assert other.artifacts.get_bytes(imported) == data
         assert imported.model_copy(update={"created_at": exported.created_at}) == exported
@@ -134,26 +134,26 @@ def test_bytes_that_are_not_for_us_are_refused_and_nothing_is_kept(
     change: dict[str, object], reason: str, repos: Repositories
 ) -> None:
     with pytest.raises(CorruptArtifact, match=reason):
-        repos.artifacts.publish(stored.artifact(**change), created_at=current_time())  # type: ignore[arg-type]
+        repos.artifacts.publish(stored.artifact(**change), created_at=current_timestamp())  # type: ignore[arg-type]
     data = bytearray(stored.artifact())
     data[len(data) // 2] ^= 1
     with pytest.raises(CorruptArtifact):
-        repos.artifacts.publish(bytes(data), created_at=current_time())
+        repos.artifacts.publish(bytes(data), created_at=current_timestamp())
 
     def check(pipe: object) -> None:
         raise Conflict("not now")
 
     with pytest.raises(Conflict, match="not now"):
-        repos.artifacts.publish(stored.artifact(), created_at=current_time(), check=check)
+        repos.artifacts.publish(stored.artifact(), created_at=current_timestamp(), check=check)
     assert stored.keys(repos) == []
-    assert checked_manifest(stored.artifact(seed=9)).seed == 9
+    assert decode_manifest(stored.artifact(seed=9)).seed == 9
 
 
 def test_bytes_that_were_corrupted_in_the_store_are_refused(repos: Repositories) -> None:
     record = stored.publish(repos)
-    repos.store.client.setrange(make_key("blob", record.sha256), 100, b"\xff\xff")
+    repos.store.client.setrange(make_store_key("blob", record.sha256), 100, b"\xff\xff")
     with pytest.raises(StoreRefused, match="do not match their SHA-256"):
         repos.artifacts.load_plan(record)
-    repos.store.client.set(make_key("version", "cascade", "plan", 1), b'{"from": "a later version"}')
+    repos.store.client.set(make_store_key("version", "cascade", "plan", 1), b'{"from": "a later version"}')
     with pytest.raises(StoreRefused, match="record of cascade 'plan' version 1"):
         repos.artifacts.get_record("cascade", "plan")

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.store.budget_accounts import (
-    ADVANCE,
     LEASE_S,
+    PACING_ADVANCE_SHARE,
     ROUNDING,
     AccountUse,
     BudgetAccount,
     BudgetAccounts,
-    Reserved,
-    accounts_of,
+    ReservationOutcome,
+    list_accounts,
 )
 from app.store.budgets import Budgets, StoredBudget
 from app.store.client import Store
@@ -32,7 +32,7 @@ START = datetime(2024, 2, 28, 23, 58, tzinfo=UTC).timestamp()
 
 def make_accounts(**fields: Any) -> tuple[BudgetAccount, ...]:
     spec = BudgetSpec.model_validate({"scope": "team", "target": "a", **fields})
-    return accounts_of(StoredBudget("b", uuid4().hex, spec))
+    return list_accounts(StoredBudget("b", uuid4().hex, spec))
 
 
 def accounts_for(amount: float, period: str, rule: str, is_paced: bool) -> tuple[BudgetAccount, ...]:
@@ -66,7 +66,7 @@ class ModelAccount:
         start, finish = period_of(self.account.period, now)
         is_paced = self.account.is_paced
         self.released = self.account.amount * (
-            min(1.0, ADVANCE + (now - start) / (finish - start)) if is_paced else 1.0
+            min(1.0, PACING_ADVANCE_SHARE + (now - start) / (finish - start)) if is_paced else 1.0
         )
         self.spent = 0.0 if start > self.start else self.spent
         self.start = max(start, self.start)
@@ -155,7 +155,7 @@ def test_the_scripts_do_what_the_model_does(
             id_ = ids[step[1] % len(ids)]
             amounts = [step[2] for _ in accounts]
             overuse += sum(amounts)  # of leases that have ended, or beyond the plan
-            is_first, _ = kept.settle_use(id_, list(zip(accounts, amounts, strict=True)))
+            is_first, _ = kept.settle_use(id_, list(zip(accounts, amounts, strict=True)), 1)
             assert is_first == model.settle(id_, amounts, now)
         elif step[0] == "renew" and ids:
             id_ = ids[step[1] % len(ids)]
@@ -170,7 +170,7 @@ def test_the_scripts_do_what_the_model_does(
             assert one.account.released_amount(state, now) == pytest.approx(one.released)
 
 
-def _never_over(model: Model, reserved: Reserved, overuse: float) -> None:
+def _never_over(model: Model, reserved: ReservationOutcome, overuse: float) -> None:
     """An account that refuses is within its amount after each reservation, but for use beyond reservations."""
     for one, state in zip(model.accounts, reserved.states, strict=True):
         if one.account.rule == "refuse" and reserved.outcome != "refused":
@@ -200,7 +200,7 @@ def test_many_callers_never_exceed_an_amount_and_every_reservation_is_settled_on
         assert state.spent + state.held <= 20.0 + 1e-6
         if reserved.outcome == "refused":
             return 0.0
-        firsts = [server.settle_use(id_, [(account, 0.25)])[0] for _ in range(2)]
+        firsts = [server.settle_use(id_, [(account, 0.25)], 1)[0] for _ in range(2)]
         assert firsts == [True, False]
         return 0.25
 
@@ -216,7 +216,7 @@ def test_a_store_that_lost_a_reservation_counts_its_use_once(store: Store) -> No
     kept = BudgetAccounts(store)
     kept.reserve_amounts("lost", [AccountUse(account, 4.0, 4.0)])
     store.client.flushdb()
-    assert [kept.settle_use("lost", [(account, 3.0)])[0] for _ in range(2)] == [True, False]
+    assert [kept.settle_use("lost", [(account, 3.0)], 1)[0] for _ in range(2)] == [True, False]
     (state,) = kept.list_states([account])
     assert (state.spent, state.held) == (3.0, 0.0)
     assert kept.reserve_amounts("lost", [AccountUse(account, 4.0, 4.0)]).states[0].held == 0.0
@@ -226,7 +226,7 @@ def test_accounts_of_a_period_expire_and_totals_stay(store: Store) -> None:
     kept = BudgetAccounts(store)
     for period, expires in (("hour", True), ("total", False)):
         (account,) = make_accounts(amount=1.0, period=period)
-        kept.settle_use(uuid4().hex, [(account, 0.5)])
+        kept.settle_use(uuid4().hex, [(account, 0.5)], 1)
         ttl = store.client.ttl(account.keys[0])
         assert ttl > 24 * 3600 - 5 if expires else ttl == -1
         kept.delete([account])

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from app.building.watchdog import GAP_S, SILENCE_S, Watchdog
-from app.processes.clock import current_time
+from app.building.watchdog import HEARTBEAT_TIMEOUT_S, MAX_CHECK_GAP_S, Watchdog
+from app.processes.clock import current_timestamp
 from app.store import builds as module
 from app.store.batches import Batches
 from app.store.builds import Builds
-from app.store.client import Store, make_key
+from app.store.client import Store, make_store_key
 from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildProgress, BuildStatus, InvalidRequest
 from models.errors import Cancelled, TooManyBuilds, UnknownBuild, UnknownDataset
@@ -39,7 +39,7 @@ def publish(repos: Repositories, build_id: str, *, between: Callable[[], Any] = 
 
     return repos.artifacts.publish(
         stored.artifact(),
-        created_at=current_time(),
+        created_at=current_timestamp(),
         check=checked,
         commit=commit,
         watched=(Builds.watch_cancellation(build_id),),
@@ -118,7 +118,9 @@ def test_a_build_that_has_ended_or_was_never_taken_publishes_nothing(
         publish(repos, build.id, between=between)
     assert builds.get(build.id).status == status.split()[0]
     assert repos.artifacts.get_pointers() == {}
-    assert stored.keys(repos, make_key("blob", "*")) == [make_key("blob", repos.datasets.get_info("trace").sha256)]
+    assert stored.keys(repos, make_store_key("blob", "*")) == [
+        make_store_key("blob", repos.datasets.get_info("trace").sha256)
+    ]
 
 
 @pytest.mark.parametrize("running", [False, True])
@@ -185,7 +187,7 @@ def test_the_queue_takes_no_more_than_its_limit(repos: Repositories, store: Stor
 def test_a_bad_request_is_refused_by_its_field_and_not_queued(
     changes: dict[str, Any], loc: tuple[Any, ...], repos: Repositories, builds: Builds
 ) -> None:
-    repos.datasets.put("table", stored.features(), created_at=current_time())
+    repos.datasets.put("table", stored.features(), created_at=current_timestamp())
     with pytest.raises(InvalidRequest) as caught:
         builds.enqueue_build(stored.request(**changes))
     assert [fault.loc for fault in caught.value.faults] == [loc]
@@ -197,13 +199,13 @@ def test_a_bad_request_is_refused_by_its_field_and_not_queued(
 def test_the_oldest_ended_builds_are_forgotten_and_open_ones_are_not(
     builds: Builds, repos: Repositories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "KEPT_ENDED", 3)
+    monkeypatch.setattr(module, "MAX_ENDED_BUILDS", 3)
     waiting = builds.enqueue_build(stored.request())
     old = [ended(builds, "failed").id for _ in range(5)]
     newest = builds.enqueue_build(stored.request())
     kept = [build.id for build in builds.list_page().items]
     assert kept == [newest.id, *old[:2:-1], waiting.id]
-    assert len(stored.keys(repos, make_key("build", "*"))) == len(kept)
+    assert len(stored.keys(repos, make_store_key("build", "*"))) == len(kept)
     with pytest.raises(UnknownBuild):
         builds.get(old[0])
 
@@ -215,7 +217,7 @@ class Watch:
         self._now = 0.0
         self._watchdog = Watchdog(builds, Batches(builds._store, queue_limit=9), lambda: self._now)
 
-    def look(self, *, for_s: float = 0.0, every_s: float = GAP_S - 1) -> None:
+    def look(self, *, for_s: float = 0.0, every_s: float = MAX_CHECK_GAP_S - 1) -> None:
         passed = 0.0
         while True:
             self._watchdog.check_builds()
@@ -232,11 +234,11 @@ def test_the_watch_ends_a_build_whose_beat_stands_still_or_that_is_in_no_queue(
     build = started(builds) if is_started else builds.enqueue_build(stored.request()).id
     take_from_queue(builds, build)
     watch = Watch(builds)
-    watch.look(for_s=SILENCE_S)
+    watch.look(for_s=HEARTBEAT_TIMEOUT_S)
     assert builds.get(build).status == ("running" if is_started else "queued")
     watch.look(for_s=1)
     given_up = builds.get(build)
-    assert (given_up.status, f"{SILENCE_S:g} s" in (given_up.error or "")) == ("failed", True)
+    assert (given_up.status, f"{HEARTBEAT_TIMEOUT_S:g} s" in (given_up.error or "")) == ("failed", True)
     assert builds.list_unended() == []
 
 
@@ -250,12 +252,12 @@ def test_the_watch_leaves_a_build_that_beats_or_waits_or_was_just_taken(builds: 
     take_from_queue(builds, taken)
     watch = Watch(builds)
     for place in range(4):
-        watch.look(for_s=SILENCE_S - 1)
+        watch.look(for_s=HEARTBEAT_TIMEOUT_S - 1)
         builds.renew_heartbeat(build)
         builds.renew_heartbeat(taken) if place else builds.start_build(taken)
         watch.look(for_s=1)
     assert [builds.get(each).status for each in (build, taken, waiting)] == ["running", "running", "queued"]
-    Watch(builds).look(for_s=2 * SILENCE_S, every_s=SILENCE_S + 1)
+    Watch(builds).look(for_s=2 * HEARTBEAT_TIMEOUT_S, every_s=HEARTBEAT_TIMEOUT_S + 1)
     assert builds.get(build).status == "running"
 
 

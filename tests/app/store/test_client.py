@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from app.store.client import Pipeline, Store, drop_blob, keep_blob, make_key
+from app.store.client import Pipeline, Store, add_blob_reference, make_store_key, remove_blob_reference
 from app.store.embedded import EmbeddedRedis
 from app.store.embedded_files import socket_path
 from app.store.repositories import Repositories, open_repositories
@@ -61,7 +61,7 @@ def keep(store: Store, data: bytes, reference: str) -> str:
 
     def change(pipe: Pipeline) -> None:
         pipe.multi()
-        keep_blob(pipe, data, digest, reference)
+        add_blob_reference(pipe, data, digest, reference)
 
     store.run_transaction(change)
     return digest
@@ -71,7 +71,7 @@ def drop(store: Store, digest: str, reference: str) -> None:
 
     def change(pipe: Pipeline) -> None:
         pipe.multi()
-        drop_blob(pipe, digest, reference)
+        remove_blob_reference(pipe, digest, reference)
 
     store.run_transaction(change)
 
@@ -79,11 +79,11 @@ def drop(store: Store, digest: str, reference: str) -> None:
 def test_equal_bytes_are_kept_once_and_go_with_their_last_reference(store: Store) -> None:
     digest = keep(store, b"same", "one")
     assert keep(store, b"same", "two") == digest
-    assert store.client.keys(make_key("blob", "*")) == [make_key("blob", digest).encode()]
+    assert store.client.keys(make_store_key("blob", "*")) == [make_store_key("blob", digest).encode()]
     drop(store, digest, "one")
     drop(store, digest, "other")
     assert store.get_blob(digest) == b"same"
-    store.client.set(make_key("blob", digest), b"sane")
+    store.client.set(make_store_key("blob", digest), b"sane")
     with pytest.raises(StoreRefused, match=f"SHA-256 {digest[:12]}…"):
         store.get_blob(digest)
     drop(store, digest, "two")

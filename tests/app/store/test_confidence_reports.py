@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.store.client import make_key
+from app.store.client import make_store_key
 from app.store.confidence_reports import MAX_REPORTS, REPORT_TTL_S, ConfidenceReports
 from app.store.repositories import Repositories
 from models import ArtifactRef
@@ -32,9 +32,11 @@ def test_a_report_is_replaced_by_the_next_of_its_version_and_endpoint(reports: C
 def test_reports_expire_one_by_one_and_all_together(reports: ConfidenceReports, repos: Repositories) -> None:
     reports.record_findings(REF, {"a": "first"})
     client = repos.store.client
-    assert 0 < client.ttl(make_key("confidence-reports")) <= REPORT_TTL_S
-    (report,) = json.loads(client.get(make_key("confidence-reports")) or b"[]")
-    client.set(make_key("confidence-reports"), json.dumps([report | {"expires_at": 1.0}, report | {"endpoint": "b"}]))
+    assert 0 < client.ttl(make_store_key("confidence-reports")) <= REPORT_TTL_S
+    (report,) = json.loads(client.get(make_store_key("confidence-reports")) or b"[]")
+    client.set(
+        make_store_key("confidence-reports"), json.dumps([report | {"expires_at": 1.0}, report | {"endpoint": "b"}])
+    )
     assert reports.list_problems() == {(REF, "b"): "first"}
 
 

@@ -5,22 +5,22 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from app.processes.clock import current_time
-from app.store.client import make_key
+from app.processes.clock import current_timestamp
+from app.store.client import make_store_key
 from app.store.repositories import Repositories
 from models import Dataset, FeatureTable, Trace
-from models.errors import Changed, Conflict, StoreRefused, UnknownDataset
+from models.errors import Conflict, PreconditionFailed, StoreRefused, UnknownDataset
 from tests.support import stored
 
 
 def blobs(repos: Repositories) -> int:
-    return len(stored.keys(repos, make_key("blob", "*")))
+    return len(stored.keys(repos, make_store_key("blob", "*")))
 
 
 @pytest.mark.parametrize("make", [stored.trace, stored.features])
 def test_a_dataset_comes_back_as_it_was_checked(make: Callable[[], Dataset], repos: Repositories) -> None:
     dataset = make()
-    _, replaced = repos.datasets.put("data", dataset, created_at=current_time())
+    _, replaced = repos.datasets.put("data", dataset, created_at=current_timestamp())
     assert replaced is None
     back = repos.datasets.load(repos.datasets.get_info("data"))
     assert type(back) is type(dataset)
@@ -37,12 +37,12 @@ def test_what_is_told_of_a_dataset_is_what_it_holds(repos: Repositories) -> None
     assert repos.datasets.get_infos() == [info]
     assert (info.rows, info.classes, info.embedding_dimensions) == (60, ("cat", "dog", "owl"), 0)
     assert info.columns == info.spec.used_columns
-    assert info.bytes == repos.store.client.strlen(make_key("blob", info.sha256))
+    assert info.bytes == repos.store.client.strlen(make_store_key("blob", info.sha256))
 
 
 def test_a_dataset_takes_the_place_of_an_older_one_and_of_its_bytes(repos: Repositories) -> None:
     old = stored.put_trace(repos, seed=0)
-    info, replaced = repos.datasets.put("trace", stored.trace(seed=1), created_at=current_time())
+    info, replaced = repos.datasets.put("trace", stored.trace(seed=1), created_at=current_timestamp())
     assert replaced is not None
     assert (replaced.rows, replaced.sha256, replaced.created_at) == (60, old.sha256, old.created_at)
     assert info.sha256 != old.sha256
@@ -51,7 +51,7 @@ def test_a_dataset_takes_the_place_of_an_older_one_and_of_its_bytes(repos: Repos
     assert blobs(repos) == 1
     again = stored.put_trace(repos, seed=1)  # changes nothing but its time
     assert (again.sha256, blobs(repos)) == (info.sha256, 1)
-    other, _ = repos.datasets.put("trace", stored.features(), created_at=current_time())
+    other, _ = repos.datasets.put("trace", stored.features(), created_at=current_timestamp())
     assert isinstance(repos.datasets.load(other), FeatureTable)
 
 
@@ -61,11 +61,11 @@ def test_a_dataset_whose_place_may_not_be_taken_stays(repos: Repositories) -> No
 
     def allow(sha256: str | None) -> None:
         asked_of.append(sha256)
-        raise Changed("not that one")
+        raise PreconditionFailed("not that one")
 
     for name in ("trace", "new"):
-        with pytest.raises(Changed, match="not that one"):
-            repos.datasets.put(name, stored.trace(seed=1), created_at=current_time(), allow=allow)
+        with pytest.raises(PreconditionFailed, match="not that one"):
+            repos.datasets.put(name, stored.trace(seed=1), created_at=current_timestamp(), allow=allow)
     assert asked_of == [old.sha256, None]
     assert repos.datasets.get_infos() == [old]
     assert blobs(repos) == 1
@@ -104,9 +104,9 @@ def test_a_dataset_that_a_build_waits_for_or_reads_cannot_be_deleted(running: bo
 
 def test_a_table_whose_bytes_are_gone_or_changed_is_refused(repos: Repositories) -> None:
     info = stored.put_trace(repos)
-    repos.store.client.setrange(make_key("blob", info.sha256), 50, b"x")
+    repos.store.client.setrange(make_store_key("blob", info.sha256), 50, b"x")
     with pytest.raises(StoreRefused, match="do not match their SHA-256"):
         repos.datasets.load(info)
-    repos.store.client.delete(make_key("blob", info.sha256))
+    repos.store.client.delete(make_store_key("blob", info.sha256))
     with pytest.raises(StoreRefused, match="table of dataset 'trace' not found in the store; upload it again"):
         repos.datasets.load(info)

@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from app.store.client import Store, make_key
-from app.store.feedback import Count
+from app.store.client import Store, make_store_key
+from app.store.feedback import AddedOutcomes
 from app.store.pointers import MOVES
 from app.store.repositories import Repositories
 from models import ArtifactRef, ParsimonyError
@@ -19,7 +19,7 @@ ID = ("cascade", "plan")
 
 
 def tell(repos: Repositories, version: int, name: str = "plan") -> None:
-    ref, count = ArtifactRef(kind="cascade", name=name, version=version), Count(100)
+    ref, count = ArtifactRef(kind="cascade", name=name, version=version), AddedOutcomes(100)
     count.add(Outcome(artifact=ref, correct=True, row={"truth": "cat"}), Estimates(accuracy=0.9))
     repos.feedback.add({ref: count}, 0.0)
 
@@ -29,9 +29,9 @@ def test_nothing_is_left_of_a_deleted_artifact_but_its_counter(repos: Repositori
         stored.publish(repos, seed=seed)
     for version in (1, 3):
         tell(repos, version)
-    repos.store.client.sadd(make_key("drifted"), "cascade/plan/1/accuracy")
+    repos.store.client.sadd(make_store_key("drifted"), "cascade/plan/1/accuracy")
     repos.artifacts.delete_all(*ID)
-    assert stored.keys(repos) == [make_key("counter", *ID), MOVES]
+    assert stored.keys(repos) == [make_store_key("counter", *ID), MOVES]
     for call in (repos.artifacts.get_record, repos.artifacts.list_versions, repos.artifacts.delete_all):
         with pytest.raises(UnknownArtifact, match=r"cascade artifact 'plan' not found$"):
             call(*ID)
@@ -39,7 +39,7 @@ def test_nothing_is_left_of_a_deleted_artifact_but_its_counter(repos: Repositori
     assert_whole(repos.store.client)
     with pytest.raises(UnknownVersion):
         tell(repos, 1)
-    assert stored.keys(repos, make_key("feedback*")) == []
+    assert stored.keys(repos, make_store_key("feedback*")) == []
     record = stored.publish(repos, seed=0)
     assert (record.version, repos.artifacts.get_bytes(record)) == (4, stored.artifact(seed=0))
     assert [each.version for each in repos.artifacts.list_versions(*ID)] == [4]
@@ -50,9 +50,8 @@ def test_other_artifacts_keep_what_is_theirs(repos: Repositories) -> None:
     stored.publish(repos)
     tell(repos, 1)
     tell(repos, 1, "other")
-    repos.store.client.sadd(
-        make_key("refs", stored.publish(repos).sha256), "artifact/index/else/1"
-    )  # as if bytes were shared
+    # as if bytes were shared
+    repos.store.client.sadd(make_store_key("refs", stored.publish(repos).sha256), "artifact/index/else/1")
     repos.artifacts.delete_all(*ID)
     assert [record.name for record in repos.artifacts.list_active()] == ["other"]
     with pytest.raises(UnknownArtifact, match="'plan' not found; available: other"):
@@ -60,7 +59,7 @@ def test_other_artifacts_keep_what_is_theirs(repos: Repositories) -> None:
     with pytest.raises(UnknownArtifact):
         repos.artifacts.delete(*ID, 1, even_active=True)
     assert repos.artifacts.get_bytes(other)
-    assert len(stored.keys(repos, make_key("blob", "*"))) == 2
+    assert len(stored.keys(repos, make_store_key("blob", "*"))) == 2
     assert repos.feedback.make_report(other).outcomes == 1
 
 
@@ -79,7 +78,7 @@ def test_the_active_version_goes_only_if_asked_for_and_the_highest_that_remains_
     with pytest.raises(UnknownVersion, match=r"version 1 of .* not found; active version is 2"):
         repos.artifacts.delete(*ID, 1, even_active=True)
     repos.artifacts.delete(*ID, 2, even_active=True)
-    assert stored.keys(repos) == [make_key("counter", *ID), MOVES]
+    assert stored.keys(repos) == [make_store_key("counter", *ID), MOVES]
     assert first.sha256 != second.sha256
     assert stored.publish(repos).version == 4
 
@@ -97,11 +96,11 @@ def test_a_full_store_can_be_emptied(repos: Repositories) -> None:
         repos.store.client.config_set("maxmemory", 0)
     for _ in range(2):
         stored.publish(repos)
-    repos.store.client.set(make_key("version", *ID, 3), b"{no json")
-    repos.store.client.delete(make_key("version", *ID, 4))
+    repos.store.client.set(make_store_key("version", *ID, 3), b"{no json")
+    repos.store.client.delete(make_store_key("version", *ID, 4))
     repos.artifacts.delete_all(*ID)  # also if it is damaged
     assert repos.artifacts.get_pointers().keys() == {("cascade", "other")}
-    assert stored.keys(repos, make_key("version*", *ID)) == []
+    assert stored.keys(repos, make_store_key("version*", *ID)) == []
 
 
 def test_who_deletes_all_while_others_publish_and_activate_leaves_a_whole_store(repos: Repositories) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from app.store.client import make_key
-from app.store.feedback import DRIFTS, KEPT_BYTES, KEPT_ROWS, ROW_SIZES, Count
+from app.store.client import make_store_key
+from app.store.feedback import DRIFTS, MAX_FEEDBACK_BYTES, MAX_FEEDBACK_ROWS, ROW_SIZES, AddedOutcomes
 from app.store.repositories import Repositories
 from models import ArtifactRecord, ArtifactRef
 from models.errors import InvalidRequest, UnknownVersion
@@ -27,8 +27,8 @@ def record(repos: Repositories) -> ArtifactRecord:
     return publish(repos, "plan")
 
 
-def counted(ref: ArtifactRef, *outcomes: Outcome) -> dict[ArtifactRef, Count]:
-    count = Count(1000)
+def counted(ref: ArtifactRef, *outcomes: Outcome) -> dict[ArtifactRef, AddedOutcomes]:
+    count = AddedOutcomes(1000)
     for outcome in outcomes:
         count.add(outcome, EXPECTED)
     return {ref: count}
@@ -56,7 +56,7 @@ def test_outcomes_are_added_up_and_reported(repos: Repositories, record: Artifac
 
 def test_an_accuracy_is_judged_by_the_items_that_got_an_answer_and_a_cost_by_all() -> None:
     """Of 100 rows that a build judged by, a tenth answered: ten rows are behind the accuracy, a hundred the cost."""
-    count = Count(100)
+    count = AddedOutcomes(100)
     estimates = Estimates(accuracy=0.7, coverage=0.1, cost=2.0)
     count.add(Outcome(decision=ID, correct=True, answered=True, cost=3.0), estimates)
     assert count.outcomes_of == {
@@ -71,7 +71,7 @@ def test_an_accuracy_is_judged_by_the_items_that_got_an_answer_and_a_cost_by_all
 
 
 def test_graded_answers_are_held_against_the_mean_quality() -> None:
-    count = Count(100)
+    count = AddedOutcomes(100)
     for quality in (0.25, 1.0, 0.75):
         count.add(Outcome(decision=ID, quality=quality), Estimates(accuracy=0.7))
     assert count.outcomes_of["accuracy"] == [(0, 0.7, 0.25, 100), (1, 0.7, 1.0, 100), (2, 0.7, 0.75, 100)]
@@ -137,7 +137,7 @@ def test_each_quantity_has_a_detector(
     """Nine outcomes in ten as promised raise no alarm, then outcomes that are not do."""
     for outcome, parts, alarms in ((good, 10, 0), (bad, 3, 1)):
         for _ in range(parts):
-            count = Count(1000)
+            count = AddedOutcomes(1000)
             for place in range(100):
                 other = bad if place % 10 == 0 and quantity == "coverage" else outcome
                 count.add(Outcome(decision=ID, **other), estimates)
@@ -151,7 +151,7 @@ def test_each_classifier_has_a_detector_that_begins_with_its_accuracy_in_the_dat
     """Outcomes of the cascade stay as promised while one classifier's answers become wrong."""
     seeds = {f"classifiers.{name}": start_from_dataset(0.9, 2000) for name in ("fast", "sure")}
     for _ in range(3):
-        count = Count(1000, seeds)
+        count = AddedOutcomes(1000, seeds)
         for place in range(100):
             count.add(Outcome(decision=ID, row={}), EXPECTED, {"fast": float(place % 2), "sure": float(place % 10 > 0)})
         repos.feedback.add({ref_of(record): count}, 0.0)
@@ -170,7 +170,7 @@ def test_means_and_bounds_are_those_of_any_unit(repos: Repositories, record: Art
     sums: dict[str, float] = {}
     for _ in range(20):
         costs = rng.exponential(1, 10)
-        count = Count(1000)
+        count = AddedOutcomes(1000)
         for cost in costs.tolist():
             count.add(Outcome(decision=ID, cost=cost * unit), Estimates(cost=unit))
         repos.feedback.add({ref_of(record): count}, 0.0)
@@ -188,7 +188,7 @@ def test_the_newest_rows_are_kept(repos: Repositories, record: ArtifactRecord) -
         rows = [Outcome(decision=ID, row={"a": float(start + place)}, embedding=(1.0, 2.0)) for place in range(6000)]
         repos.feedback.add(counted(ref_of(record), *rows), 0.0)
     kept = repos.feedback.get_rows(ref_of(record))
-    assert len(kept) == KEPT_ROWS
+    assert len(kept) == MAX_FEEDBACK_ROWS
     shown = [(each.number, each.row, each.embedding) for each in (kept[0], kept[-1])]
     assert shown == [(2001, {"a": 2000.0}, [1.0, 2.0]), (12000, {"a": 11999.0}, [1.0, 2.0])]
 
@@ -199,7 +199,7 @@ def long_row(kilobytes: int, mark: float = 0.0) -> Outcome:
 
 
 def bytes_of_rows(repos: Repositories) -> int:
-    names = repos.store.client.scan_iter(make_key("feedback-rows*"))
+    names = repos.store.client.scan_iter(make_store_key("feedback-rows*"))
     return sum(len(row) for name in names for row in repos.store.client.lrange(name, 0, -1))
 
 
@@ -210,7 +210,7 @@ def test_rows_of_a_version_take_no_more_bytes_than_are_kept(repos: Repositories,
         repos.feedback.add(counted(ref_of(record), *[long_row(kilobytes, float(place))] * 9), 0.0)
         repos.feedback.add(counted(ref_of(record), *[long_row(1, 10.0 + place)] * 9), 0.0)
     kept = [each.row["a"] for each in repos.feedback.get_rows(ref_of(record))]
-    assert KEPT_BYTES - 4_000_000 < bytes_of_rows(repos) <= KEPT_BYTES
+    assert MAX_FEEDBACK_BYTES - 4_000_000 < bytes_of_rows(repos) <= MAX_FEEDBACK_BYTES
     assert kept == [0.0] * 3 + [10.0] * 9 + [1.0] * 9 + [11.0] * 9
     with pytest.raises(InvalidRequest, match=r"row: .* at most 4194304"):
         counted(ref_of(record), long_row(4300))
@@ -249,8 +249,8 @@ def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(
     repos.feedback.add(more, 0.0)
     publish(repos, "plan", seed=1)
     repos.artifacts.delete(record.kind, record.name, record.version)
-    assert not list(repos.store.client.scan_iter(make_key("feedback*")))
+    assert not list(repos.store.client.scan_iter(make_store_key("feedback*")))
     assert not repos.store.client.exists(DRIFTS, ROW_SIZES)
     with pytest.raises(UnknownVersion, match="cascade/plan/1 was deleted"):
         repos.feedback.add(more, 0.0)
-    assert not list(repos.store.client.scan_iter(make_key("feedback*")))
+    assert not list(repos.store.client.scan_iter(make_store_key("feedback*")))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from app.store.client import Store, make_key
+from app.store.client import Store, make_store_key
 from app.store.ledgers import Ledgers, StreamState
 from models.arrays import Bools
 from models.errors import Conflict, Infeasible, StoreUnavailable
@@ -148,7 +148,7 @@ def test_each_stream_has_a_ledger_of_its_own_that_servers_share_with_the_terms_i
     third = send(one, first)
     assert (third.spent, third.queries) == (30.0, 3)
     assert send(one, second).queries == 1
-    assert 0 < store.client.ttl(make_key("ledger", "portfolio", "first")) <= 90 * 24 * 3600
+    assert 0 < store.client.ttl(make_store_key("ledger", "portfolio", "first")) <= 90 * 24 * 3600
     store.client.flushall()
     assert send(one, first).spent == 10.0
     with pytest.raises(StoreUnavailable):

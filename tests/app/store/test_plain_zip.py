@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.store import plain_zip
-from solvers.zips import write_stored_zip
+from solvers.stored_zip import write_stored_zip
 
 NAMES = st.text(st.characters(codec="ascii", exclude_characters="/\\\x00"), min_size=1, max_size=20)
 ENTRIES = st.dictionaries(NAMES, st.binary(max_size=200), max_size=8)

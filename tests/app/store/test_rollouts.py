@@ -6,14 +6,14 @@ from uuid import uuid4
 
 import pytest
 
-from app.store.artifact_hash import ROLLOUTS
+from app.store.artifact_records import ROLLOUTS
 from app.store.client import Pipeline
 from app.store.pointers import POINTERS
 from app.store.repositories import Repositories
-from app.store.rollouts import Observations, StoredRollout, first_event
+from app.store.rollouts import Observations, StoredRollout, make_start_event
 from models.errors import UnknownRollout
 from models.rollout import Abort, Promotion, RolloutRequest
-from solvers.rollout_evidence import Evidence, ShadowDecision
+from solvers.rollout_evidence import RolloutEvidence, ShadowDecision
 from tests.support import stored
 
 ARTIFACT = ("cascade", "plan")
@@ -42,8 +42,8 @@ def start(repos: Repositories, **changes: object) -> StoredRollout:
         status="running",
         unit="ms",
         cost_bound=10.0,
-        evidence=Evidence(),
-        events=(first_event("anonymous", rules),),
+        evidence=RolloutEvidence(),
+        events=(make_start_event("anonymous", rules),),
         senders={},
     )
     repos.rollouts.start_rollout(ARTIFACT, rollout)

@@ -37,6 +37,7 @@ class _Jumping(_datetime, metaclass=_AnyDatetime):
         return _datetime.fromtimestamp(_time() + _jump(), datetime.UTC).replace(tzinfo=None)
 
 
+os.setpriority = lambda *_: None  # on a busy machine, a build of low priority would wait for minutes
 time.time = lambda: _time() + _jump()
 time.time_ns = lambda: _time_ns() + int(_jump() * 1e9)
 datetime.datetime = _Jumping  # type: ignore[misc]

@@ -109,3 +109,20 @@ def test_every_row_has_one_use_and_every_class_is_learned(labels: list[int], see
     assert {labels[row] for row in parts.training} == set(labels)
     if len(labels) >= 100:
         assert abs(len(parts.training) - len(labels) / 2) <= 5 * 5
+
+
+def test_the_goal_for_a_log_is_its_accuracy_if_the_log_is_within_the_limits() -> None:
+    always, rarely = [1] * 12, [1] * 6 + [0] * 6
+    strong, cheap, logged = (
+        one.replay for one in _candidates([(always, [9] * 12), (rarely, [1] * 12), (rarely, [5] * 12)])
+    )
+    candidates = _candidates([(always, [9] * 12), (rarely, [1] * 12)])
+    for deadline, wanted in ((None, 0.5), (9.0, 0.5), (4.0, 0.5 - MAX_ACCURACY_LOSS)):
+        aim = AdviceGoal.from_limits(AdviceLimits(deadline=deadline), [strong, cheap], len(ROWS), logged=logged)
+        assert aim.wanted == pytest.approx(wanted)
+        chosen = choose_candidate(candidates, aim, ROWS)
+        assert chosen is not None
+        assert chosen.query == {"place": 1}
+    without = choose_candidate(candidates, AdviceGoal.from_limits(AdviceLimits(), [strong, cheap], len(ROWS)), ROWS)
+    assert without is not None
+    assert without.query == {"place": 0}

@@ -14,7 +14,7 @@ from models import InvalidRequest, Trace, TraceClassifier, TraceSpec
 from models.cascade import CascadeOptions, CascadeQuery, Dependence
 from models.errors import Cancelled, Infeasible
 from solvers import KINDS
-from solvers.base import BuildContext, Fitted
+from solvers.base import BuildContext, FitResult
 from solvers.cascade import CascadePlan, fit
 from tests.support.cases import case_count
 from tests.support.strategies import random_trace
@@ -23,7 +23,7 @@ DEPENDENCES: tuple[Dependence, ...] = ("independent", "dependent", "grouped", "j
 ALGORITHMS = dict(zip(DEPENDENCES, ("ratio-frontier", "power-frontier", "group-states", "set-states"), strict=True))
 
 
-def build(trace: Trace, seed: int = 1, **options: Any) -> Fitted[CascadePlan]:
+def build(trace: Trace, seed: int = 1, **options: Any) -> FitResult[CascadePlan]:
     return fit(trace, CascadeOptions(**options), np.random.default_rng(seed), BuildContext())
 
 

@@ -17,7 +17,7 @@ from solvers.cascade import CascadePlan, fit, kind
 from solvers.cascade.frontier.acceptance_levels import AcceptanceProgram, choose_levels, choose_prices, find_candidates
 from solvers.cascade.frontier.calibration import calibrate_confidences
 from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
-from solvers.cascade.frontier.search import complexity_penalty, search_frontier, select_cascades
+from solvers.cascade.frontier.search import compute_complexity_penalty, search_frontier, select_cascades
 from solvers.cascade.frontier.separate_thresholds import RankedRows
 from tests.support.replays import COSTS, NAMES, World
 from tests.support.strategies import random_trace
@@ -108,7 +108,7 @@ def test_what_is_kept_is_the_best_for_every_price_within_the_tightest_and_withou
         for price in np.geomspace(1e-4, 1.0, 12).tolist():
             of_all, of_kept = (
                 min(
-                    np.dot(rows.mean_outcome(one), (price, 1.0)) + complexity_penalty(one, 60)
+                    np.dot(rows.mean_outcome(one), (price, 1.0)) + compute_complexity_penalty(one, 60)
                     for one in some
                     if longest_of(one) <= limit
                 )
@@ -406,7 +406,7 @@ def test_a_classifier_that_only_the_frontier_calls_is_known_to_feedback(plan: Ca
     world = World.of(3, 400)
     strict = build(world.dataset("cascade"), target_precision=0.999)
     decided = strict.decide(CascadeQuery(budget=4.0))
-    assert set(decided.cascade) <= set(kind.called_names(strict))
+    assert set(decided.cascade) <= set(kind.list_called_names(strict))
     assert set(decided.cascade) - set(strict.names)
 
 

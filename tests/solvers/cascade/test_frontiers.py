@@ -8,14 +8,14 @@ import pytest
 
 from models.cascade import SolveDependence
 from solvers.cascade import solve
-from solvers.cascade.groups.pareto import thin_front
-from solvers.cascade.power_order import power_frontier
+from solvers.cascade.dependent_classifiers import build_dependent_frontier
+from solvers.cascade.groups.pareto import subsample_front
+from solvers.cascade.independent_classifiers import build_independent_frontier
 from solvers.cascade.problem import CascadeFront, CascadeProblem, build_step_function, find_best_within
-from solvers.cascade.ratio_order import ratio_frontier
 from tests.support.strategies import even_groups
 
 CASES: list[tuple[SolveDependence, Callable[..., CascadeFront]]]
-CASES = [("independent", ratio_frontier), ("dependent", power_frontier)]
+CASES = [("independent", build_independent_frontier), ("dependent", build_dependent_frontier)]
 
 
 @pytest.mark.parametrize(("dependence", "frontier"), CASES)
@@ -68,7 +68,7 @@ def test_two_hundred_classifiers_with_a_deadline() -> None:
 def test_thinning_keeps_a_label_near_every_dropped_one() -> None:
     rng = np.random.default_rng(0)
     expected = np.sort(rng.random(1000))[::-1]
-    kept, width = thin_front(expected, 30)
+    kept, width = subsample_front(expected, 30)
     assert len(kept) <= 31
     for i, value in enumerate(expected):
         stays = kept[kept <= i][-1]

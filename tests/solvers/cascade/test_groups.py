@@ -14,8 +14,8 @@ from solvers.cascade.groups.lower_bound import build_chain_bound, build_single_g
 from solvers.cascade.groups.search import solve_group_frontier, solve_groups
 from solvers.cascade.groups.state_layout import StateLayout
 from solvers.cascade.groups.states import compute_cost_to_go
+from solvers.cascade.independent_classifiers import build_independent_frontier
 from solvers.cascade.problem import CascadeProblem, build_step_function, find_best_within
-from solvers.cascade.ratio_order import ratio_frontier
 from tests.support.strategies import even_groups, random_classifiers
 
 
@@ -150,7 +150,7 @@ def test_groups_of_one_and_a_single_group_have_exact_frontiers_however_many() ->
     rng = np.random.default_rng(2)
     alone = problem_of(even_groups(rng, [1] * 24, power=0.3))
     front, algorithm = solve_group_frontier(alone)
-    exact = build_step_function(alone, ratio_frontier(alone))
+    exact = build_step_function(alone, build_independent_frontier(alone))
     assert (algorithm, front.lower_bound) == ("ratio-frontier", None)
     assert [step.expected for step in build_step_function(alone, front)] == [step.expected for step in exact]
     together = problem_of(even_groups(rng, [24], power=0.9))

@@ -71,7 +71,7 @@ def test_no_idk_classifier_at_all() -> None:
 def test_counts_must_match_the_classifiers() -> None:
     _, _, problem = make(np.random.default_rng(0), n=2, rows=20)
     for counts in (None, np.ones(8, dtype=np.int64)):
-        with pytest.raises(ValueError, match="counts"):
+        with pytest.raises(ValueError, match="number of unclassified items"):
             solve_set_states(replace(problem, counts=counts))
 
 

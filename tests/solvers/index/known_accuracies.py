@@ -6,7 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.index import IndexOptions
-from solvers.index.assemble import PlanSchema, SearchResult, TrainedModels, assemble_plan, choose_lambdas, index_sets
+from solvers.index.assemble import (
+    PlanSchema,
+    SearchResult,
+    TrainedModels,
+    assemble_plan,
+    build_set_index,
+    choose_cost_weights,
+)
 from solvers.index.costs import SetCosts
 from solvers.index.crossings import SkylineIndex
 from solvers.index.greedy import build_sequences
@@ -60,10 +67,10 @@ def plan_without_models(
 
     expanded = expand_lattice(learn, n, alpha=options.alpha, tolerance=options.tolerance, covering=options.covering)
     feature_costs = costs.evaluate(costs.coefficients, size)
-    lambdas = choose_lambdas(options.lambdas, feature_costs)
+    lambdas = choose_cost_weights(options.lambdas, feature_costs)
     orders = np.array(build_sequences(learn, feature_costs, lambdas.tolist(), features), dtype=np.int32)
     searched = SearchResult(expanded, options.alpha, known, lambdas, orders, size)
-    indexed = index_sets(expanded, costs, features, alpha=options.alpha, budget=options.fixed_budget)
+    indexed = build_set_index(expanded, costs, features, alpha=options.alpha, budget=options.fixed_budget)
     names = PlanSchema(features, tuple((name,) for name in features), ("0", "1"), np.array([0.5, 0.5]), "unit")
     return Built(
         assemble_plan(names, options, costs, searched, indexed, TrainedModels("none", {})), expanded, indexed[1]

@@ -17,8 +17,8 @@ from solvers import BuildContext
 from solvers.base import IN_PROCESS
 from solvers.index import IndexPlan, fit
 from solvers.index.run_decisions import make_decisions
-from solvers.index.settings import replay_settings
-from solvers.running import run_here
+from solvers.index.setting_replays import replay_settings
+from solvers.running import run_with_local_decisions
 
 COLOURS = ("blue", "green", "red")
 
@@ -185,7 +185,7 @@ def test_of_many_features_those_left_out_need_no_encoding() -> None:
 def run_features(plan: IndexPlan, features: Sequence[str], results: Sequence[CallResult]) -> RunAnswer:
     """Run an item whose decision is these features, and whose calls have these results."""
     steps = run_index({"features": features, "cost": 1.0}, remaining_seconds=1.0)
-    runner = run_here(steps, make_decisions(plan, IndexQuery(budget=1e9), IN_PROCESS))
+    runner = run_with_local_decisions(steps, make_decisions(plan, IndexQuery(budget=1e9), IN_PROCESS))
     assert next(runner).names == tuple(features)
     with pytest.raises(StopIteration) as ended:
         runner.send(CallResults(tuple(results), 1.0))

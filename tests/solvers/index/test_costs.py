@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.index import size_from_lengths, sizes_of
+from models.index import size_from_lengths, size_to_tuple
 from solvers.index.costs import MAX_TERM, SetCosts, evaluate_at_sizes
 
 
@@ -27,4 +27,4 @@ def test_costs_at_sizes_of_several_dimensions_stay_finite() -> None:
 
 @pytest.mark.parametrize("size", [None, 64.0, (640.0, 480.0)])
 def test_a_size_is_read_back_from_its_lengths(size: float | tuple[float, ...] | None) -> None:
-    assert size_from_lengths(sizes_of(size)) == size
+    assert size_from_lengths(size_to_tuple(size)) == size

@@ -5,7 +5,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from solvers.index.dominance import is_never_above, is_never_above_by_terms
+from solvers.index.dominance import is_at_most_everywhere, is_at_most_termwise
 
 
 def curves_of(difference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +36,9 @@ def test_dominance_is_what_the_turning_points_say(degree: int, largest: float) -
                 difference = np.convolve(difference, [-root, 1.0])
             difference *= rng.choice([-1, 1])
         lower, upper = curves_of(difference)
-        assert is_never_above(lower[None], upper, largest)[0] == (least(difference, largest) >= -1e-7), difference
+        assert is_at_most_everywhere(lower[None], upper, largest)[0] == (least(difference, largest) >= -1e-7), (
+            difference
+        )
 
 
 @pytest.mark.parametrize(
@@ -64,14 +66,14 @@ def test_dominance_is_what_the_turning_points_say(degree: int, largest: float) -
 )
 def test_dominance_at_the_border(difference: list[float], largest: float, expected: bool) -> None:
     lower, upper = curves_of(np.array(difference, dtype=float))
-    assert is_never_above(lower[None], upper, largest).tolist() == [expected]
+    assert is_at_most_everywhere(lower[None], upper, largest).tolist() == [expected]
 
 
 def test_many_curves_are_told_at_once() -> None:
     rng = np.random.default_rng(0)
     other = np.array([2.0, 0.2, 0.002])
     curves = np.abs(rng.normal(size=(500, 3))) * [2, 0.2, 0.002]
-    dominated = is_never_above(curves, other)
+    dominated = is_at_most_everywhere(curves, other)
     assert dominated.tolist() == [least(other - curve, inf) >= 0 for curve in curves]
 
 
@@ -89,5 +91,5 @@ def test_many_curves_are_told_at_once() -> None:
 )
 def test_sizes_of_two_dimensions_are_told_by_terms(curve: list[float], expected: bool) -> None:
     powers = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    dominated = is_never_above_by_terms(np.array([curve], dtype=float), np.array([0.0, 0.0, 0.0, 1.0]), powers)
+    dominated = is_at_most_termwise(np.array([curve], dtype=float), np.array([0.0, 0.0, 0.0, 1.0]), powers)
     assert dominated.tolist() == [expected]

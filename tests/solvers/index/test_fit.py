@@ -16,7 +16,7 @@ from app.store import codec
 from models import FeatureTable, InvalidRequest
 from models.errors import Cancelled
 from models.index import IndexOptions, IndexQuery
-from solvers.base import BuildContext, Fitted
+from solvers.base import BuildContext, FitResult
 from solvers.index import IndexPlan, fit
 from solvers.index.batch_training import train_sets, validate_sets
 from solvers.index.selection_bias import unpack_outcomes
@@ -24,7 +24,7 @@ from solvers.learners.linear import predict_linear
 from tests.oracles.index import small_table, table_of
 
 
-def build(table: FeatureTable, seed: int = 0, run: BuildContext | None = None, **options: Any) -> Fitted[IndexPlan]:
+def build(table: FeatureTable, seed: int = 0, run: BuildContext | None = None, **options: Any) -> FitResult[IndexPlan]:
     return fit(table, IndexOptions.model_validate(options), np.random.default_rng(seed), run or BuildContext())
 
 
@@ -45,12 +45,12 @@ def table() -> FeatureTable:
 
 
 @pytest.fixture(scope="module")
-def fitted(table: FeatureTable) -> Fitted[IndexPlan]:
+def fitted(table: FeatureTable) -> FitResult[IndexPlan]:
     return build(table)
 
 
 def test_accuracies_are_those_of_cross_validation_on_the_same_folds(
-    table: FeatureTable, fitted: Fitted[IndexPlan]
+    table: FeatureTable, fitted: FitResult[IndexPlan]
 ) -> None:
     seed = int(np.random.default_rng(0).integers(2**32))
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
@@ -64,7 +64,7 @@ def test_accuracies_are_those_of_cross_validation_on_the_same_folds(
 
 
 def test_models_are_kept_for_candidates_and_sequences_and_predict_as_scikit_learn(
-    table: FeatureTable, fitted: Fitted[IndexPlan]
+    table: FeatureTable, fitted: FitResult[IndexPlan]
 ) -> None:
     plan = fitted.plan
     items = [{f"c{j}": float(value) for j, value in enumerate(row)} for row in table.values]
@@ -81,7 +81,7 @@ def test_models_are_kept_for_candidates_and_sequences_and_predict_as_scikit_lear
         assert np.abs(probabilities - expected).max() < 1e-6
 
 
-def test_the_empty_set_predicts_the_most_common_class(table: FeatureTable, fitted: Fitted[IndexPlan]) -> None:
+def test_the_empty_set_predicts_the_most_common_class(table: FeatureTable, fitted: FitResult[IndexPlan]) -> None:
     decision = fitted.plan.decide(IndexQuery(size=1.0, budget=0.0))
     assert (decision.features, decision.cost) == ((), 0.0)
     predicted = fitted.plan.predict(decision, [{}, {}])
@@ -91,7 +91,7 @@ def test_the_empty_set_predicts_the_most_common_class(table: FeatureTable, fitte
     assert list(predicted.probabilities[0].values()) == (counts / counts.sum()).tolist()
 
 
-def test_a_missing_column_and_an_unknown_set_are_refused(fitted: Fitted[IndexPlan]) -> None:
+def test_a_missing_column_and_an_unknown_set_are_refused(fitted: FitResult[IndexPlan]) -> None:
     plan = fitted.plan
     with pytest.raises(InvalidRequest, match=r"items\.1\.f0\.c0: is required"):
         plan.predict(("f0",), [{"c0": 1.0}, {"c1": 1.0}])
@@ -105,7 +105,7 @@ def test_a_missing_column_and_an_unknown_set_are_refused(fitted: Fitted[IndexPla
         plan.predict(names, [{f"c{j}": 0.0 for j in range(4)}])
 
 
-def test_same_seed_same_bytes_and_the_plan_survives_them(table: FeatureTable, fitted: Fitted[IndexPlan]) -> None:
+def test_same_seed_same_bytes_and_the_plan_survives_them(table: FeatureTable, fitted: FitResult[IndexPlan]) -> None:
     again, other = build(table), build(table, seed=1)
     first = codec.encode(fitted.plan, fitted.summary)
     assert codec.encode(again.plan, again.summary) == first
@@ -119,7 +119,7 @@ def test_same_seed_same_bytes_and_the_plan_survives_them(table: FeatureTable, fi
         assert not isinstance(value, np.ndarray) or not value.flags.writeable
 
 
-def test_the_summary_is_plain_json_and_counts(table: FeatureTable, fitted: Fitted[IndexPlan]) -> None:
+def test_the_summary_is_plain_json_and_counts(table: FeatureTable, fitted: FitResult[IndexPlan]) -> None:
     summary = fitted.summary
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
     assert summary["naive"] == 16 == summary["expanded"] + summary["pruned"]
@@ -131,7 +131,7 @@ def test_the_summary_is_plain_json_and_counts(table: FeatureTable, fitted: Fitte
     assert summary["median_size"] == [3.0]  # of the timings' sizes 1, 2, 4, 8
 
 
-def test_what_an_index_saves_is_the_cheapest_of_nearly_the_best_accuracy(fitted: Fitted[IndexPlan]) -> None:
+def test_what_an_index_saves_is_the_cheapest_of_nearly_the_best_accuracy(fitted: FitResult[IndexPlan]) -> None:
     skyline = fitted.plan.list_skyline(3.0)
     cheapest = next(item for item in skyline if item.accuracy >= skyline[-1].accuracy - 0.01)
     saving = fitted.summary["saving"]
@@ -294,7 +294,7 @@ def test_regressions_in_batches_are_right_where_those_of_scikit_learn_are(classe
         assert np.abs((shares if shares is not None else 0) - expected).max() < 1e-4
 
 
-def test_problem_2_a_fixed_size_leaves_one_skyline(table: FeatureTable, fitted: Fitted[IndexPlan]) -> None:
+def test_problem_2_a_fixed_size_leaves_one_skyline(table: FeatureTable, fitted: FitResult[IndexPlan]) -> None:
     plan = build(table, fixed_size=4.0).plan
     assert plan.sizes.tolist() == [1.0]
     assert len(plan.candidates) <= len(fitted.plan.candidates)
@@ -307,7 +307,7 @@ def test_problem_2_a_fixed_size_leaves_one_skyline(table: FeatureTable, fitted: 
 
 
 def test_problem_3_a_fixed_budget_leaves_one_answer_for_each_size(
-    table: FeatureTable, fitted: Fitted[IndexPlan]
+    table: FeatureTable, fitted: FitResult[IndexPlan]
 ) -> None:
     plan = build(table, fixed_budget=3.0).plan
     assert len(plan.members) == len(plan.sizes)
@@ -318,7 +318,7 @@ def test_problem_3_a_fixed_budget_leaves_one_answer_for_each_size(
         plan.decide(IndexQuery(size=2.0, budget=2.0))
 
 
-def test_a_largest_size_is_kept(table: FeatureTable, fitted: Fitted[IndexPlan]) -> None:
+def test_a_largest_size_is_kept(table: FeatureTable, fitted: FitResult[IndexPlan]) -> None:
     plan = build(table, max_size=4.0).plan
     assert len(plan.candidates) <= len(fitted.plan.candidates)
     query = IndexQuery(size=4.0, budget=3.0)
@@ -370,7 +370,7 @@ def test_costs_that_do_not_depend_on_size_need_none() -> None:
     assert plan.decide(IndexQuery(budget=3.0)) == plan.decide(IndexQuery(size=7.0, budget=3.0))
 
 
-def test_features_in_another_order_give_the_same_answers(table: FeatureTable, fitted: Fitted[IndexPlan]) -> None:
+def test_features_in_another_order_give_the_same_answers(table: FeatureTable, fitted: FitResult[IndexPlan]) -> None:
     order = [2, 0, 3, 1]
     features = tuple(table.spec.features[i] for i in order)
     turned = FeatureTable(

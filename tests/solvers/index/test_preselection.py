@@ -10,7 +10,7 @@ from models.index import IndexOptions, IndexQuery
 from solvers import BuildContext
 from solvers.index import fit
 from solvers.index.lattice import MAX_FEATURES
-from solvers.index.preselection import choose_features, narrow_table
+from solvers.index.preselection import choose_features, preselect_features
 from tests.oracles.index import table_of
 
 
@@ -68,7 +68,7 @@ def test_free_features_are_taken_by_what_they_tell() -> None:
 @pytest.mark.slow
 def test_costs_of_sizes_of_what_is_left_out_need_a_size_only_where_it_was_computed() -> None:
     table = wide(240, 23, (3, 7, 11))
-    probe = narrow_table(table, np.ones(23), np.random.default_rng(0))
+    probe = preselect_features(table, np.ones(23), np.random.default_rng(0))
     features = [
         each.model_dump() | ({"cost": {"polynomial": [1.0, 0.5]}} if each.name in probe.left_out else {})
         for each in table.spec.features
@@ -118,7 +118,7 @@ def test_sequences_of_a_wide_table_are_whole_and_no_answer_is_behind_them() -> N
 @pytest.mark.parametrize("features", [MAX_FEATURES, MAX_FEATURES + 1])
 def test_only_a_table_of_more_than_a_lattice_holds_is_narrowed(features: int) -> None:
     table = wide(90, features, (0, 1, 2))
-    kept = narrow_table(table, np.ones(features), np.random.default_rng(0))
+    kept = preselect_features(table, np.ones(features), np.random.default_rng(0))
     assert len(kept.all_rows.spec.features) == MAX_FEATURES
     assert len(kept.left_out) == features - MAX_FEATURES
     assert (kept.all_rows.rows, kept.other_rows.rows) == (90, 90 if features == MAX_FEATURES else 60)
@@ -158,12 +158,14 @@ def test_the_index_of_a_wide_table_uses_what_budgets_afford_and_says_what_comes_
 
 def test_rows_that_learn_and_report_choose_no_feature() -> None:
     table = wide(240, 80)
-    kept = narrow_table(table, np.ones(80), np.random.default_rng(0))
+    kept = preselect_features(table, np.ones(80), np.random.default_rng(0))
     names = [feature.name for feature in table.spec.features]
     column = names.index(kept.all_rows.spec.features[0].name)
     reporting = np.isin(table.values[:, column], kept.other_rows.values[:, 0])
     assert reporting.sum() == kept.other_rows.rows == 160
     other_labels = np.where(reporting, 1 - table.labels, table.labels).astype(np.int32)
     for changed, alike in ((other_labels, True), (1 - other_labels[::-1], False)):
-        again = narrow_table(replace(table, labels=changed.astype(np.int32)), np.ones(80), np.random.default_rng(0))
+        again = preselect_features(
+            replace(table, labels=changed.astype(np.int32)), np.ones(80), np.random.default_rng(0)
+        )
         assert (again.left_out == kept.left_out) == alike

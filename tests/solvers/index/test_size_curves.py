@@ -13,7 +13,7 @@ from models.errors import Infeasible
 from models.index import IndexOptions, IndexQuery
 from solvers.base import BuildContext
 from solvers.index import fit
-from solvers.index.assemble import join_indexes
+from solvers.index.assemble import join_region_indexes
 from solvers.index.crossings import SkylineIndex
 from solvers.index.plan import IndexPlan
 from solvers.index.size_curves import choose_knots, spline_basis
@@ -164,7 +164,7 @@ def test_joined_indexes_take_each_region_from_its_own() -> None:
         np.array([1.0, 5.0, 20.0]), np.array([0, 1, 3, 4]), np.array([0, 0, 1, 1], dtype=np.int32), 2, 4
     )
     second = SkylineIndex(np.array([1.0, 30.0]), np.array([0, 1, 2]), np.array([1, 0], dtype=np.int32), 1, 2)
-    joined = join_indexes([first, second], [np.array([0, 1]), np.array([1, 0])], np.array([10.0]))
+    joined = join_region_indexes([first, second], [np.array([0, 1]), np.array([1, 0])], np.array([10.0]))
     assert joined.sizes.tolist() == [1.0, 5.0, 10.0, 30.0]
     assert joined.offsets.tolist() == [0, 1, 3, 4, 5]
     assert joined.members.tolist() == [0, 0, 1, 0, 1]

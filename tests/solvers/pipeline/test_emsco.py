@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from models.arrays import Int8s, Int64s
 from models.errors import Cancelled, InvalidRequest
-from solvers.pipeline.answer_bank import AnswerBank
+from solvers.pipeline.answer_cache import AnswerCache
 from solvers.pipeline.configurations import REMOVED, Frontier, compress_chromosomes, count_stages
 from solvers.pipeline.emsco import Emsco, EvolutionResult, EvolutionSettings, compute_log_fitness, evolve_front
 from solvers.pipeline.exact_front import find_front
-from solvers.pipeline.objectives import Evaluator, Scores
+from solvers.pipeline.objectives import ConfigurationScores, Evaluator
 from solvers.pipeline.operators import (
     beta_binomial,
     draw_parents,
@@ -24,7 +24,7 @@ from solvers.pipeline.operators import (
     recombine_parents,
     selection_probabilities,
 )
-from solvers.pipeline.unit_costs import UnitCosts
+from solvers.pipeline.unit_costs import FixedPointCosts
 from tests.oracles.pipeline import random_costs, random_table
 from tests.solvers.pipeline.test_objectives import random_chromosomes
 from tests.support.cases import case_count
@@ -42,7 +42,7 @@ def problem(seed: int, n: int = 6, k: int = 3, rows: int = 60) -> tuple[Evaluato
     def train(masks: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         return np.where(confident, 0.9, 0.6)[masks.astype(int)], correct.astype(np.int64)[masks.astype(int)]
 
-    evaluate = Evaluator(AnswerBank(train, labels), UnitCosts.from_costs(costs, rows), 0.75)
+    evaluate = Evaluator(AnswerCache(train, labels), FixedPointCosts.from_costs(costs, rows), 0.75)
     return evaluate, find_front(confident, correct, costs, k)
 
 
@@ -281,13 +281,15 @@ def test_the_three_halting_rules() -> None:
     assert patient.halted == "patience"
     assert patient.generations >= 3
 
-    def scored(genes: Int8s, covered: Int64s) -> Scores:
-        return Scores(1 + int(covered.max()), 1 + covered, 1 + covered, np.asarray(1.0 + covered, dtype=np.float64))
+    def scored(genes: Int8s, covered: Int64s) -> ConfigurationScores:
+        return ConfigurationScores(
+            1 + int(covered.max()), 1 + covered, 1 + covered, np.asarray(1.0 + covered, dtype=np.float64)
+        )
 
-    def alike(genes: Int8s) -> Scores:
+    def alike(genes: Int8s) -> ConfigurationScores:
         return scored(genes, np.zeros(len(genes), dtype=np.int64))
 
-    def different(genes: Int8s) -> Scores:
+    def different(genes: Int8s) -> ConfigurationScores:
         return scored(genes, genes.astype(np.int64) @ 3 ** np.arange(6))
 
     using = replace(QUICK, mutation=0.9)
@@ -302,7 +304,7 @@ def test_false_positives_are_a_fourth_objective() -> None:
     evaluate, _ = problem(4)
     rng = np.random.default_rng(0)
 
-    def alarmed(genes: Int8s) -> Scores:
+    def alarmed(genes: Int8s) -> ConfigurationScores:
         scores = evaluate(genes)
         return replace(scores, alarms=genes[:, 0].astype(np.int64), negatives=5)
 
@@ -315,9 +317,9 @@ def test_false_positives_are_a_fourth_objective() -> None:
 def test_one_feature_and_63_features_work() -> None:
     """The ends of what a mask holds."""
 
-    def evaluate(genes: Int8s) -> Scores:
+    def evaluate(genes: Int8s) -> ConfigurationScores:
         stages = count_stages(genes)
-        return Scores(100, 100 - stages, 90 - stages, 10.0 / stages)
+        return ConfigurationScores(100, 100 - stages, 90 - stages, 10.0 / stages)
 
     assert evolve_front(evaluate, 1, 5, QUICK, np.random.default_rng(0)).front.chromosomes.tolist() == [[0]]
     wide = evolve_front(evaluate, 63, 5, QUICK, np.random.default_rng(0)).front

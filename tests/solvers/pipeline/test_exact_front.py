@@ -10,7 +10,7 @@ import pytest
 from models.errors import Cancelled, InvalidRequest
 from solvers.jit import python_kernel
 from solvers.pipeline import exact_front_search
-from solvers.pipeline.bit_rows import pack_bits
+from solvers.pipeline.bit_packing import pack_bits
 from solvers.pipeline.configurations import Frontier, count_configurations
 from solvers.pipeline.exact_front import find_front, find_packed_front
 from tests.oracles.pipeline import Chromosome, brute_force, fractions, random_costs, random_table, walk
@@ -66,7 +66,7 @@ def test_hard_problems_are_pruned_and_small_quotas_change_nothing(monkeypatch: p
     costs = rng.uniform(1, 3, 8)
     whole = find_front(confident, correct, costs, 4)
     assert whole.pruned > 0
-    monkeypatch.setattr(exact_front_search, "QUOTA", 7)
+    monkeypatch.setattr(exact_front_search, "SEARCH_QUOTA", 7)
     reports: list[int] = []
     interrupted = find_front(confident, correct, costs, 4, progress=lambda done, total, message: reports.append(done))
     assert as_dict(interrupted) == as_dict(whole)
@@ -82,7 +82,7 @@ def test_the_walk_says_the_same_uncompiled(monkeypatch: pytest.MonkeyPatch) -> N
     costs = random_costs(rng, 4)
     compiled = find_front(confident, correct, costs, 3)
     monkeypatch.setattr(
-        exact_front_search, "walk_chains", python_kernel("solvers.pipeline.exact_front_kernel").walk_chains
+        exact_front_search, "search_chains", python_kernel("solvers.pipeline.exact_front_kernel").search_chains
     )
     with np.errstate(over="ignore"):  # counting bits multiplies modulo 2^64
         assert as_dict(find_front(confident, correct, costs, 3)) == as_dict(compiled)

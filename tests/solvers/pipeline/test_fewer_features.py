@@ -15,17 +15,17 @@ from solvers.pipeline.configurations import REMOVED, compress_chromosomes, count
 from solvers.pipeline.exact_front import find_packed_front
 from solvers.pipeline.fewer_features import (
     MAX_PAIRED,
-    drop_last_stages,
     find_forward_orders,
-    join_fronts,
     list_chains,
     list_singles_and_pairs,
+    list_truncations,
     make_exact_search,
+    merge_fronts,
     search_first_features,
 )
-from solvers.pipeline.forward_selection import cut_into_stages
+from solvers.pipeline.forward_selection import split_into_stages
 from solvers.pipeline.front import FrontResult, search_by_evolution, search_exactly, search_fewer_features
-from solvers.pipeline.objectives import Evaluator, Scores
+from solvers.pipeline.objectives import ConfigurationScores, Evaluator
 from tests.solvers.pipeline.test_emsco import problem
 
 
@@ -34,7 +34,7 @@ def costs_of(evaluate: Evaluator) -> Floats:
     return np.asarray(evaluate.unit_costs.by_feature / evaluate.unit_costs.units)
 
 
-def behind(front: Scores, rivals: Scores) -> Bools:
+def behind(front: ConfigurationScores, rivals: ConfigurationScores) -> Bools:
     """Tell of rivals, (r,), whether none of a front is at least as good as they are."""
     ours, theirs = front.stack_objectives(), rivals.stack_objectives()
     return np.asarray(~np.any(np.all(ours[:, None] >= theirs, axis=2), axis=0))
@@ -66,7 +66,7 @@ def simple_ones(evaluate: Evaluator, stages: int) -> Int8s:
         for _ in range(n):
             left = [f for f in range(n) if f not in order]
             order.append(min(left, key=lambda f: savings(order, f, by_cost)))
-            for cut in cut_into_stages(np.arange(len(order)), stages):
+            for cut in split_into_stages(np.arange(len(order)), stages):
                 genes = np.full(n, REMOVED, dtype=np.int8)
                 genes[order] = cut
                 rows.append(genes)
@@ -75,7 +75,7 @@ def simple_ones(evaluate: Evaluator, stages: int) -> Int8s:
 
 def fronts(seed: int, stages: int, *, answers: bool, evolved: bool) -> tuple[Evaluator, FrontResult, FrontResult]:
     """Search as a build by default does, by looking at all or, hardly, by evolution: before and after joining."""
-    evaluate = replace(problem(seed)[0], answers_at_the_end=answers)
+    evaluate = replace(problem(seed)[0], always_answers=answers)
     evolution = Evolution(population=4, generations=1)
     options = PipelineOptions(
         max_stages=stages,
@@ -92,19 +92,19 @@ def fronts(seed: int, stages: int, *, answers: bool, evolved: bool) -> tuple[Eva
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("after_last_stage", [False, True])
 def test_the_front_is_that_of_every_configuration_by_force(seed: int, after_last_stage: bool) -> None:
-    evaluate = replace(problem(seed)[0], answers_at_the_end=after_last_stage)
+    evaluate = replace(problem(seed)[0], always_answers=after_last_stage)
     orders, stages = find_forward_orders(evaluate), 2
-    bits = evaluate.answers.get_lattice(np.arange(6), evaluate.threshold, answers_at_the_end=after_last_stage)
+    bits = evaluate.answers.get_lattice(np.arange(6), evaluate.threshold, always_answers=after_last_stage)
     whole = find_packed_front(*bits, evaluate.answers.rows, costs_of(evaluate), stages).chromosomes
     fewer = search_first_features(orders, make_exact_search(evaluate, stages))
-    genes, scores = join_fronts(evaluate, whole, fewer, only_where_they_dominate=False)
+    genes, scores = merge_fronts(evaluate, whole, fewer, only_where_they_dominate=False)
     known = evaluate(np.concatenate([by_force(order.tolist(), stages) for order in orders]))
     assert not behind(scores, known).any()
     assert not behind(known, scores).any()
     assert len(np.unique(scores.stack_objectives(), axis=0)) == len(genes)
     assert len(fewer) >= 5
     chains = list_chains(evaluate, orders, stages)
-    _, of_chains = join_fronts(evaluate, whole, chains, only_where_they_dominate=False)
+    _, of_chains = merge_fronts(evaluate, whole, chains, only_where_they_dominate=False)
     assert not behind(of_chains, evaluate(whole)).any(), "nothing is lost"
     assert not behind(of_chains, evaluate(chains)).any()
 
@@ -135,7 +135,7 @@ def test_where_items_may_be_rejected_only_what_dominates_one_of_the_front_leaves
     whole = np.concatenate((before, evaluate(chains[(chains >= 0).all(axis=1)]).stack_objectives()))
     for genes, one in zip(joined.chromosomes, after, strict=True):
         assert genes.min() >= 0 or np.any(np.all(one >= whole, axis=1) & np.any(one > whole, axis=1))
-    tried = np.concatenate((simple_ones(evaluate, stages), drop_last_stages(joined.chromosomes)))
+    tried = np.concatenate((simple_ones(evaluate, stages), list_truncations(joined.chromosomes)))
     simple = evaluate(tried).stack_objectives()
     for one in before:
         assert not np.any(np.all(simple >= one, axis=1)) or np.any(np.all(after >= one, axis=1))
@@ -151,7 +151,7 @@ def test_features_are_left_out_by_default_where_items_may_be_rejected() -> None:
 def test_of_equal_ones_the_first_that_was_found_stays() -> None:
     evaluate, _ = problem(0)
     whole, none = np.zeros((2, 6), dtype=np.int8), np.zeros((0, 6), dtype=np.int8)
-    genes, _ = join_fronts(evaluate, whole, none, only_where_they_dominate=True)
+    genes, _ = merge_fronts(evaluate, whole, none, only_where_they_dominate=True)
     assert genes.tolist() == whole[:1].tolist()
 
 
@@ -164,4 +164,4 @@ def test_pairs_are_listed_where_there_are_few(stages: int) -> None:
 
 
 def test_nothing_is_left_without_the_only_stage() -> None:
-    assert drop_last_stages(np.zeros((2, 3), dtype=np.int8)).shape == (0, 3)
+    assert list_truncations(np.zeros((2, 3), dtype=np.int8)).shape == (0, 3)

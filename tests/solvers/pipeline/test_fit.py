@@ -11,8 +11,8 @@ import pytest
 from models import FeaturesSpec, FeatureTable, InvalidRequest
 from models.errors import Infeasible
 from models.pipeline import Acquire, Classify, Configuration, Evolution, PipelineOptions, PipelineQuery, Reject
-from solvers.base import BuildContext, Fitted
-from solvers.evaluation import complete_items
+from solvers.base import BuildContext, FitResult
+from solvers.evaluation import items_from_dataset
 from solvers.pipeline import PipelinePlan, kind
 from solvers.pipeline.configurations import count_configurations
 from solvers.pipeline.prepared_data import split_rows_by_class
@@ -37,9 +37,9 @@ def wide(rows: int = 400, features: int = 6, classes: int = 3) -> FeatureTable:
     return FeatureTable.from_columns(FeaturesSpec.model_validate_json(json.dumps(spec)), columns)
 
 
-def build(dataset: FeatureTable, seed: int = 0, **options: Any) -> Fitted[PipelinePlan]:
+def build(dataset: FeatureTable, seed: int = 0, **options: Any) -> FitResult[PipelinePlan]:
     made = PipelineOptions.model_validate_json(json.dumps(options))
-    fitted: Fitted[PipelinePlan] = kind.fit(dataset, made, np.random.default_rng(seed), BuildContext())
+    fitted: FitResult[PipelinePlan] = kind.fit(dataset, made, np.random.default_rng(seed), BuildContext())
     return fitted
 
 
@@ -134,7 +134,7 @@ def test_steps_of_many_are_those_of_each() -> None:
 def test_evaluations_have_the_probabilities_by_the_last_stage_of_rejected_items_too() -> None:
     dataset = wide()
     plan = build(dataset, confidence_threshold=0.7).plan
-    found = kind.evaluate(plan, kind.limits(), complete_items(dataset))
+    found = kind.evaluate(plan, kind.limits(), items_from_dataset(dataset))
     assert found.probabilities is not None
     assert found.accepted is not None
     assert 0 < found.accepted.mean() < 1

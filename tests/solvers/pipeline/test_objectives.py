@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from models.arrays import UInt64s
 from models.errors import InvalidRequest
 from solvers.base import no_progress
-from solvers.pipeline.answer_bank import AnswerBank
-from solvers.pipeline.bit_rows import count_bits, pack_bits, unpack_bits
+from solvers.pipeline.answer_cache import AnswerCache
+from solvers.pipeline.bit_packing import count_bits, pack_bits, unpack_bits
 from solvers.pipeline.configurations import (
     check_chromosomes,
     compress_chromosomes,
@@ -24,8 +24,8 @@ from solvers.pipeline.configurations import (
 )
 from solvers.pipeline.exact_front import find_front
 from solvers.pipeline.front import search_exactly
-from solvers.pipeline.objectives import Evaluator, Scores, compute_inverse_cost
-from solvers.pipeline.unit_costs import UnitCosts
+from solvers.pipeline.objectives import ConfigurationScores, Evaluator, compute_inverse_cost
+from solvers.pipeline.unit_costs import FixedPointCosts
 from tests.oracles.pipeline import brute_force, every_chromosome, fractions, random_costs, walk
 from tests.support.cases import first_quick
 
@@ -105,11 +105,11 @@ def test_objectives_are_those_of_walking_each_row(seed: int, after_last_stage: s
     n, k, rows, classes = int(rng.integers(1, 7)), int(rng.integers(1, 5)), int(rng.integers(1, 150)), 2 + seed % 2
     labels = rng.integers(classes, size=rows)
     threshold = float(rng.choice([0.55, 0.75, 0.95]))
-    answer_bank = AnswerBank(answers(n, labels, classes), labels, classes=classes, positive=1)
+    answer_bank = AnswerCache(answers(n, labels, classes), labels, classes=classes, positive=1)
     costs = random_costs(rng, n)
     genes = random_chromosomes(rng, 40, n, k, 0.2 * (seed % 3))
     answered = after_last_stage == "answer"
-    scores = Evaluator(answer_bank, UnitCosts.from_costs(costs, rows), threshold, answered)(genes)
+    scores = Evaluator(answer_bank, FixedPointCosts.from_costs(costs, rows), threshold, answered)(genes)
     confidence, predicted = answers(n, labels, classes)(np.arange(1 << n, dtype=np.uint64))
     confident, correct = confidence >= np.float32(threshold), predicted == labels
     confident[0] = False
@@ -132,7 +132,7 @@ def test_where_the_end_answers_the_exact_front_is_that_of_brute_force(seed: int)
     rng = np.random.default_rng(seed)
     n, k, rows = int(rng.integers(1, 5)), int(rng.integers(1, 5)), 40
     labels, costs = rng.integers(2, size=rows), random_costs(rng, n)
-    evaluate = Evaluator(AnswerBank(answers(n, labels), labels), UnitCosts.from_costs(costs, rows), 0.75, True)
+    evaluate = Evaluator(AnswerCache(answers(n, labels), labels), FixedPointCosts.from_costs(costs, rows), 0.75, True)
     front = search_exactly(evaluate, k, no_progress)
     confidence, predicted = answers(n, labels)(np.arange(1 << n, dtype=np.uint64))
     known = brute_force(confidence >= np.float32(0.75), predicted == labels, costs, k, answers=True)
@@ -144,11 +144,11 @@ def test_the_exact_front_and_the_objectives_say_the_same_to_the_last_bit() -> No
     """Chromosomes of the front, scored, have its numbers."""
     rng = np.random.default_rng(2)
     labels = rng.integers(2, size=90)
-    answer_bank = AnswerBank(answers(6, labels), labels)
+    answer_bank = AnswerCache(answers(6, labels), labels)
     costs = rng.uniform(1, 2, 6)
     confidence, predicted = answers(6, labels)(np.arange(64, dtype=np.uint64))
     front = find_front(confidence >= 0.75, predicted == labels, costs, 4)
-    scores = Evaluator(answer_bank, UnitCosts.from_costs(costs, 90), 0.75)(front.chromosomes)
+    scores = Evaluator(answer_bank, FixedPointCosts.from_costs(costs, 90), 0.75)(front.chromosomes)
     assert np.array_equal(scores.coverage, front.coverage)
     assert np.array_equal(scores.accuracy, front.accuracy)
     assert np.array_equal(scores.cost, front.cost)
@@ -158,7 +158,9 @@ def test_many_configurations_are_scored_in_parts_as_one_by_one() -> None:
     """More than are evaluated at once."""
     rng = np.random.default_rng(6)
     labels = rng.integers(2, size=70)
-    evaluate = Evaluator(AnswerBank(answers(5, labels), labels, positive=0), UnitCosts.from_costs(np.ones(5), 70), 0.75)
+    evaluate = Evaluator(
+        AnswerCache(answers(5, labels), labels, positive=0), FixedPointCosts.from_costs(np.ones(5), 70), 0.75
+    )
     genes = random_chromosomes(rng, 5000, 5, 3)
     together = evaluate(genes)
     places = rng.integers(5000, size=20)
@@ -169,9 +171,9 @@ def test_many_configurations_are_scored_in_parts_as_one_by_one() -> None:
 
 def test_norms_take_the_objectives_within_0_and_1() -> None:
     """With inverse cost normalised by the least of these (Eq. 5), and the false-positive rate if there is one."""
-    scores = Scores(10, np.array([5, 10]), np.array([4, 5]), np.array([2.0, 8.0]))
+    scores = ConfigurationScores(10, np.array([5, 10]), np.array([4, 5]), np.array([2.0, 8.0]))
     assert scores.compute_norms().tolist() == pytest.approx([(0.25 + 0.64 + 1) ** 0.5, (1 + 0.25 + 1 / 16) ** 0.5])
-    alarmed = Scores(
+    alarmed = ConfigurationScores(
         10, scores.covered, scores.right, scores.cost, np.array([0, 1]), 4
     )  # not a half, which is what it leaves
     assert alarmed.compute_norms()[1] == pytest.approx((1 + 0.25 + 1 / 16 + 0.75**2) ** 0.5)
@@ -188,7 +190,7 @@ def test_each_feature_set_is_trained_once_whatever_the_threshold() -> None:
         asked.extend(masks.tolist())
         return answers(4, labels, 3)(masks)
 
-    answer_bank = AnswerBank(train, labels, classes=3)
+    answer_bank = AnswerCache(train, labels, classes=3)
     confidence, predicted = answers(4, labels, 3)(np.arange(16, dtype=np.uint64))
     thresholds: list[float | NDArray[np.float64]] = [0.5, 0.9, np.array([0.6, 0.9, 0.5]), 0.5]
     for threshold in thresholds:
@@ -209,8 +211,8 @@ def test_memory_is_bounded_and_forgetting_changes_no_answer() -> None:
     """Room for ten feature sets: what was asked for last is kept, and one large request is still answered."""
     rng = np.random.default_rng(1)
     labels = rng.integers(2, size=64)
-    small = AnswerBank(answers(6, labels), labels, max_bytes=10 * (64 * 5 + 16))
-    large = AnswerBank(answers(6, labels), labels)
+    small = AnswerCache(answers(6, labels), labels, max_bytes=10 * (64 * 5 + 16))
+    large = AnswerCache(answers(6, labels), labels)
     for _ in range(60):
         masks = rng.choice(64, size=4, replace=False).astype(np.uint64)
         threshold = float(rng.choice([0.6, 0.9]))
@@ -225,31 +227,31 @@ def test_memory_is_bounded_and_forgetting_changes_no_answer() -> None:
 def test_wrong_input_to_bank_and_evaluator_is_refused() -> None:
     """Labels, thresholds, answers, chromosomes."""
     labels = np.array([0, 1, 1])
-    good = AnswerBank(answers(3, labels), labels)
+    good = AnswerCache(answers(3, labels), labels)
     one = np.array([1], dtype=np.uint64)
     for wrong in (np.array([0, 2]), np.array([-1, 0]), np.zeros((2, 2), dtype=int), np.zeros(0, dtype=int)):
         with pytest.raises(InvalidRequest, match="labels"):
-            AnswerBank(answers(3, labels), wrong)
+            AnswerCache(answers(3, labels), wrong)
     with pytest.raises(InvalidRequest, match=r"positive: .*got 2"):
-        AnswerBank(answers(3, labels), labels, positive=2)
+        AnswerCache(answers(3, labels), labels, positive=2)
     for threshold in (1.5, np.nan, np.array([0.5]), np.array([0.5, -0.1])):
         with pytest.raises(InvalidRequest, match="threshold"):
             good.get_votes(one, threshold)
     with pytest.raises(InvalidRequest, match=r"must be \(1, 3\), got \(1, 2\)"):
-        AnswerBank(lambda masks: (np.zeros((1, 2)), np.zeros((1, 2), dtype=int)), labels).get_votes(one, 0.5)
+        AnswerCache(lambda masks: (np.zeros((1, 2)), np.zeros((1, 2), dtype=int)), labels).get_votes(one, 0.5)
     with pytest.raises(InvalidRequest, match="codes must be from 0 to 1"):
-        AnswerBank(lambda masks: (np.zeros((1, 3)), np.full((1, 3), 2)), labels).get_votes(one, 0.5)
+        AnswerCache(lambda masks: (np.zeros((1, 3)), np.full((1, 3), 2)), labels).get_votes(one, 0.5)
     for genes in (np.zeros(3, dtype=int), np.zeros((2, 64), dtype=int), np.zeros((2, 3)), np.full((1, 3), 127)):
         with pytest.raises(InvalidRequest, match="chromosomes"):
             check_chromosomes(genes)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest, match="must have 3 features, got 4"):
-        Evaluator(good, UnitCosts.from_costs(np.ones(3), 3), 0.5)(np.zeros((1, 4), dtype=np.int8))
+        Evaluator(good, FixedPointCosts.from_costs(np.ones(3), 3), 0.5)(np.zeros((1, 4), dtype=np.int8))
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=12), st.integers(1, 5000))
 def test_unit_costs_are_whole_and_close_and_sums_stay_exact(costs: list[float], rows: int) -> None:
     """Any costs: whole numbers of units, at most 2^50 for all rows, off by less than 1e-10 of their sum."""
-    prices = UnitCosts.from_costs(np.array(costs), rows)
+    prices = FixedPointCosts.from_costs(np.array(costs), rows)
     assert np.array_equal(prices.by_feature, np.rint(prices.by_feature))
     assert float(prices.by_feature.sum()) * rows <= 2**50
     assert np.allclose(prices.by_feature / prices.units, costs, rtol=0, atol=1e-10 * sum(costs) + 1e-300)
@@ -257,10 +259,10 @@ def test_unit_costs_are_whole_and_close_and_sums_stay_exact(costs: list[float], 
 
 def test_unit_costs_with_few_decimals_are_exact() -> None:
     """Tenths, and equal costs however small or large; 0.1 + 0.2 is 0.3."""
-    prices = UnitCosts.from_costs(np.array([0.1, 0.2, 0.3]), 1000)
+    prices = FixedPointCosts.from_costs(np.array([0.1, 0.2, 0.3]), 1000)
     assert (prices.by_feature.tolist(), prices.units) == ([1.0, 2.0, 3.0], 10.0)
     for cost in (5e-324, 1e-200, 1 / 3, 1e300, 0.0):
-        equal = UnitCosts.from_costs(np.full(5, cost), 100)
+        equal = FixedPointCosts.from_costs(np.full(5, cost), 100)
         assert len(set(equal.by_feature.tolist())) == 1
         assert equal.compute_mean(equal.by_feature * 100, 100).tolist() == pytest.approx(
             [cost] * 5, rel=1e-9, abs=1e-300

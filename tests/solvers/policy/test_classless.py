@@ -19,20 +19,20 @@ from models.policy import AcquireDecision, AnswerDecision, PolicyOptions, Policy
 from models.policy_curves import RolloutItem
 from parsimony.runs.steps import Call, CallResult, CallResults, RunAnswer
 from solvers import BuildContext
-from solvers.base import Fitted
+from solvers.base import FitResult
 from solvers.budget_mixture import lower_hull
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.classless import (
     MAX_CLASSIFIERS,
     MAX_STATES,
-    answer_losses,
-    answer_quality,
     build_answer_graph,
     choose_best_acquired,
+    compute_answer_losses,
+    compute_answer_quality,
     known_advantages,
     select_classifiers,
 )
-from solvers.policy.settings import replay_settings
+from solvers.policy.setting_replays import replay_settings
 from solvers.running import Runner
 from tests.solvers.policy.problems import EXPERTS, halves, start_policy, trace
 from tests.solvers.policy.test_plan import compare_one_with_rows
@@ -79,7 +79,7 @@ def without_classes(dataset: Trace) -> Trace:
 
 
 @cache
-def built(case: str = "correct", rows: int = 1500) -> Fitted[PolicyPlan]:
+def built(case: str = "correct", rows: int = 1500) -> FitResult[PolicyPlan]:
     """Build a policy: of a cheap and a strong one, or of experts that an embedding chooses among."""
     if case == "experts":
         options = QUICK.model_copy(update={"embeddings": True})
@@ -114,7 +114,7 @@ def test_stopping_loses_what_the_best_that_was_bought_lacks(sensors: int, rows: 
     members = rng.random((4, sensors)) < 0.5
     expected = [rng.random((rows, sensors)).round(1) for _ in members]
     quality, smoothing = rng.random((rows, sensors)), float(rng.random())
-    losses = answer_losses(expected, members, quality, smoothing)
+    losses = compute_answer_losses(expected, members, quality, smoothing)
     for node, bought in enumerate(members):
         for row, answer in enumerate(slowly(expected[node], bought)):
             reward, sure = (0.0, 0.0) if answer is None else (quality[row, answer], expected[-1][row, answer])
@@ -414,7 +414,7 @@ def test_neither_confidences_nor_embeddings_are_refused() -> None:
 
 def test_a_trace_with_classes_is_another() -> None:
     labelled = trace(40)
-    assert answer_quality(labelled) is None
+    assert compute_answer_quality(labelled) is None
     own_trace = _trace(
         [{"name": name, "cost": 1.0, "correct": name} for name in ("a", "b")],
         {"a": np.arange(40) % 2, "b": np.ones(40)},

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from solvers.budget_mixture import Mixture, lower_hull
-from solvers.policy.curve import PointMeasurements, bound_costs, cross_validate_errors, selection_rows
+from solvers.policy.curve import PointMeasurements, bound_costs, choose_selection_rows, cross_validate_errors
 
 
 def test_each_part_of_the_rows_judges_the_curve_that_the_others_choose() -> None:
@@ -21,7 +21,7 @@ def test_each_part_of_the_rows_judges_the_curve_that_the_others_choose() -> None
             first, second = best.errors[hull[mixture.first], row], best.errors[hull[mixture.second], row]
             wrong[at, row] = (1 - mixture.share) * first + mixture.share * second
     choosing = np.isin(folds, (0, 1))
-    assert selection_rows(folds).tolist() == choosing.tolist()
+    assert choose_selection_rows(folds).tolist() == choosing.tolist()
     both = np.column_stack([wrong[:, half].mean(axis=1) for half in (choosing, ~choosing)])
     assert cross_validate_errors(best, folds, budgets, 0.9) == pytest.approx(both)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace, dataset_from_columns
-from models.columns import FARTHEST
+from models.columns import MAX_COORDINATE_VALUE
 from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from models.policy_curves import RolloutItem
 from solvers import BuildContext
@@ -192,8 +192,8 @@ def test_axes_of_rows_that_are_all_alike_or_far_off_are_numbers(coordinate: floa
     axes = EmbeddingAxes.from_embeddings(embeddings)
     assert axes.axes.shape == (40, MAX_AXES)
     assert np.isfinite(axes.axes).all()
-    assert np.abs(axes.centre).max() <= FARTHEST
-    assert np.allclose(axes.project(embeddings), 0, atol=1e-9 * FARTHEST)
+    assert np.abs(axes.centre).max() <= MAX_COORDINATE_VALUE
+    assert np.allclose(axes.project(embeddings), 0, atol=1e-9 * MAX_COORDINATE_VALUE)
 
 
 def test_a_table_of_features_is_none_that_a_policy_of_classifiers_reads() -> None:

@@ -107,7 +107,11 @@ def test_costs_that_depend_on_the_item_are_learned_from_as_measured() -> None:
     ("dataset", "options", "said"),
     [
         (trace(12), QUICK, "has 12 rows.* at least 20"),
-        (many_features(11), QUICK.model_copy(update={"graph": "subsets"}), "at most 10 sensors, got 11"),
+        (
+            many_features(11),
+            QUICK.model_copy(update={"graph": "subsets"}),
+            "more than 10 sensors, got 'subsets' and 11",
+        ),
         (many_features(3, cost={"polynomial": [1.0, 0.5]}), QUICK, "depends on 1 sizes; .* got 0"),
     ],
 )

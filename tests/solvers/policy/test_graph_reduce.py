@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.policy.graph import Graph
-from solvers.policy.graph_reduce import reduce_graph, weigh_actions
+from solvers.policy.graph_reduce import compute_action_costs, reduce_graph
 from tests.oracles.policy import least_loss, look_up, made, simulate
 
 TRADEOFFS = np.array([0.0, 0.3, 1.0, 5.0])
@@ -52,7 +52,7 @@ def test_a_node_before_leaves_alone_is_a_cost_sensitive_problem_with_the_transit
     losses, costs, tradeoffs = rng.random((2, 30)), rng.random((30, 1)), np.array([0.7])
     graph = Graph.all_subsets(1)
     to_go = [np.empty((0, 0), dtype=np.float32), losses[1][:, None].astype(np.float32)]
-    weights = weigh_actions(graph, 0, losses, costs, tradeoffs, to_go)
+    weights = compute_action_costs(graph, 0, losses, costs, tradeoffs, to_go)
     for policy in (np.zeros(30, int), np.ones(30, int), rng.integers(2, size=30)):
         risk = np.where(policy == 1, losses[1] + 0.7 * costs[:, 0], losses[0]).mean()
         assert weights[np.arange(30), policy, 0].mean() == pytest.approx(risk, abs=1e-6)

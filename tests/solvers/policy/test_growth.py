@@ -28,10 +28,17 @@ from solvers.policy.growth_layers import (
     ReachingRows,
     select_layer,
 )
-from solvers.policy.growth_scores import RIDGE, BinnedColumns, LossGradients, score_alone, score_parts, score_with_next
-from solvers.policy.hard_budgets import BUDGET_COUNTS, select_limits
+from solvers.policy.learned_limits import BUDGET_COUNTS, select_limits
+from solvers.policy.sensor_gains import (
+    RIDGE,
+    BinnedColumns,
+    LossGradients,
+    score_row_splits,
+    score_sensor_pairs,
+    score_single_sensors,
+)
 from solvers.policy.sensors import Sensors
-from solvers.policy.states import raise_rate
+from solvers.policy.states import scale_learning_rate
 from tests.solvers.policy.problems import (
     build,
     cube_nm,
@@ -88,13 +95,13 @@ def test_gains_are_those_of_newton_steps_on_the_other_half() -> None:
     scales, slopes = scored(table)
     every, opened = np.arange(60), np.array([True, True, False, True])
     parts = rng.integers(3, size=60).astype(np.uint8)
-    sides = score_parts(scales, opened, slopes, every, parts)
+    sides = score_row_splits(scales, opened, slopes, every, parts)
     for end, (below, beyond) in enumerate(sides):
         for column in (0, 1, 3):
             assert below.gains[column] == pytest.approx(crossed(scales, slopes, column, parts <= end))
             assert beyond.gains[column] == pytest.approx(crossed(scales, slopes, column, parts > end))
         assert below.gains[2] == -np.inf
-    assert sides[-1][0].gains == pytest.approx(score_alone(scales, opened, slopes, every).gains)
+    assert sides[-1][0].gains == pytest.approx(score_single_sensors(scales, opened, slopes, every).gains)
 
 
 @pytest.mark.kernel
@@ -102,16 +109,16 @@ def test_what_tells_nothing_gains_nothing_and_steers_nowhere() -> None:
     rng = np.random.default_rng(3)
     scales, slopes = scored(table_of(rng.normal(size=(4_000, 8)), rng.integers(2, size=4_000)))
     every, opened = np.arange(4_000), np.ones(8, dtype=np.bool_)
-    assert score_alone(scales, opened, slopes, every).gains.max() < 12
-    ahead, _ = score_with_next(scales, opened, slopes, every, rng)
+    assert score_single_sensors(scales, opened, slopes, every).gains.max() < 12
+    ahead, _ = score_sensor_pairs(scales, opened, slopes, every, rng)
     assert ahead.gains.max() < 60
 
 
 def test_a_context_is_worth_nothing_alone_and_is_what_steers() -> None:
     scales, slopes = scored(cube_nm(10_000))
     every, opened = np.arange(10_000), np.ones(55, dtype=np.bool_)
-    assert score_alone(scales, opened, slopes, every).gains[:5].max() < 5
-    ahead, steering = score_with_next(scales, opened, slopes, every, np.random.default_rng(0))
+    assert score_single_sensors(scales, opened, slopes, every).gains[:5].max() < 5
+    ahead, steering = score_sensor_pairs(scales, opened, slopes, every, np.random.default_rng(0))
     steers = steering.gains > MIN_STEERING_SHARE * ahead.gains
     assert steers[:5].all()
     assert np.where(steers, steering.rates, -np.inf).argmax() < 5
@@ -385,7 +392,7 @@ def test_few_trees_that_learn_faster_tell_many_classes_better_apart() -> None:
     rows = TrainingRows(sensors, values, labels.astype(np.int32), 20, parts)
     one, options = np.ones((1, 2), dtype=np.bool_), PolicyOptions(trees=12)
     losses = []
-    for rate in (LEARNING_RATE, raise_rate(LEARNING_RATE, 80 / 12)):
+    for rate in (LEARNING_RATE, scale_learning_rate(LEARNING_RATE, 80 / 12)):
         _, (chances,) = train_classifiers(replace(rows, rate=rate), one, options, [0], lambda done: None)
         losses.append(-np.log(chances[np.arange(900), labels]).mean())
     assert losses[1] < 0.8 * losses[0]

@@ -13,7 +13,7 @@ from models.policy_curves import RolloutItem
 from solvers import BuildContext
 from solvers.budget_mixture import Mixture
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.node_classifiers import tree_inputs
+from solvers.policy.node_classifiers import make_tree_inputs
 from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
 
 BOOSTED = PolicyOptions(points=8, folds=3, trees=12, depth=3)
@@ -72,14 +72,14 @@ def compare_one_with_rows(plan: PolicyPlan, cells: Any, rng: np.random.Generator
     compared, nodes = 0, [node for node in range(len(plan.members)) if len(plan._graph.list_actions(node))]
     for row in cells:
         node, point = int(rng.choice(nodes)), int(rng.integers(len(plan.tradeoffs)))
-        member, inputs = int(rng.integers(plan.class_base.shape[1])), tree_inputs(plan._sensors, row[None])
+        member, inputs = int(rng.integers(plan.class_base.shape[1])), make_tree_inputs(plan._sensors, row[None])
         actions = len(plan._graph.list_actions(node))
-        barred = None if rng.random() < 0.5 else rng.random(actions) < 0.3
-        action, advantages, stopping = plan._choose_action(node, member, point, row[None], inputs, barred)
-        of_rows, expected, losses = plan._choose_actions(node, member, point, row[None], inputs, barred)
+        forbidden = None if rng.random() < 0.5 else rng.random(actions) < 0.3
+        action, advantages, stopping = plan._choose_action(node, member, point, row[None], inputs, forbidden)
+        of_rows, expected, losses = plan._choose_actions(node, member, point, row[None], inputs, forbidden)
         np.testing.assert_allclose(advantages, expected[0], rtol=0, atol=1e-6)
         assert stopping == pytest.approx(losses[0], abs=1e-12)
-        tied = np.sort(np.append(np.where(False if barred is None else barred, np.inf, expected[0]), 0.0))[:2]
+        tied = np.sort(np.append(np.where(False if forbidden is None else forbidden, np.inf, expected[0]), 0.0))[:2]
         if tied[1] - tied[0] > 1e-6:
             assert action == of_rows[0]
             compared += 1

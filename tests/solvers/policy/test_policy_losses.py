@@ -18,7 +18,7 @@ from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
 from solvers.policy.learning import validate_policies
 from solvers.policy.losses import StoppingLosses
-from solvers.policy.settings import replay_settings
+from solvers.policy.setting_replays import replay_settings
 from tests.support.cases import first_quick
 
 QUICK = PolicyOptions(points=6, folds=3, trees=16)

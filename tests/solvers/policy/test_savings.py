@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from app.demo.tables import make_documents
+from app.demo.generated_tables import make_documents
 from models import FeatureTable
 from models.policy import PolicyOptions, PolicyTarget
 from solvers import BuildContext
 from solvers.policy import fit
 from solvers.policy.curve import PointMeasurements
 from solvers.policy.graph import Graph
-from solvers.policy.sensors import item_sensor_costs
-from solvers.policy.settings import replay_validation_rows
+from solvers.policy.sensors import compute_item_sensor_costs
+from solvers.policy.setting_replays import replay_validation_rows
 from tests.solvers.policy.problems import build, trace
 from tests.solvers.policy.test_classless import built
 
@@ -25,7 +25,7 @@ def test_unseen_rows_cost_what_the_savings_promise(seed: int) -> None:
     plan, savings, unseen = fitted.plan, fitted.savings, _documents(2000, 1000 + seed)
     assert savings is not None
     ran = plan.run(plan.cells_of(unseen), [str(row) for row in range(2000)], PolicyTarget.model_validate(savings.query))
-    costs = ran.walks.total_costs(Graph(plan.members, plan.offsets, plan.targets), item_sensor_costs(unseen))
+    costs = ran.walks.total_costs(Graph(plan.members, plan.offsets, plan.targets), compute_item_sensor_costs(unseen))
     assert float(costs.mean()) == pytest.approx(savings.cost, rel=0.15)
     assert float((ran.labels == unseen.labels).mean()) == pytest.approx(savings.accuracy, abs=0.02)
 

@@ -14,18 +14,18 @@ from models.errors import Conflict, CorruptArtifact
 from models.policy import PolicyTarget
 from models.policy_curves import Traffic
 from solvers import BuildContext
-from solvers.base import Fitted
+from solvers.base import FitResult
 from solvers.policy import PolicyPlan, compute_traffic, fit
 from solvers.policy.classifier_training import assign_training_folds
 from solvers.policy.item_draw import ItemDraw
-from solvers.policy.node_classifiers import tree_inputs
+from solvers.policy.node_classifiers import make_tree_inputs
 from tests.solvers.policy.problems import QUICK, many_features, trace
 
 Dataset = Any
 
 
 @cache
-def fitted(kind: str = "singly") -> tuple[Dataset, Fitted[PolicyPlan]]:
+def fitted(kind: str = "singly") -> tuple[Dataset, FitResult[PolicyPlan]]:
     """Fit a policy of sensors that are acquired singly, or together; its first draw cuts the rows, from seed 3."""
     dataset = trace(300) if kind == "singly" else many_features(6, 200)
     options = QUICK.model_copy(update={} if kind == "singly" else {"parallel": (("f0", "f1", "f2"), ("f3", "f4"))})
@@ -43,7 +43,7 @@ def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counte
     ]
     cells = plan.cells_of(dataset)
     ran = plan.run(cells, names, PolicyTarget(budget=budget))
-    inputs = tree_inputs(plan._sensors, cells)
+    inputs = make_tree_inputs(plan._sensors, cells)
     edges: Counter[Any] = Counter()
     stops: Counter[Any] = Counter()
     wrong: Counter[Any] = Counter()

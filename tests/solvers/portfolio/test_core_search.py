@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.portfolio.knapsack import KnapsackAssignment, assign, core_search
-from solvers.portfolio.knapsack.core import Core, MoveGroup, ReducedLosses
+from solvers.portfolio.knapsack.core import KnapsackCore, MoveGroup, ReducedLosses
 from solvers.portfolio.knapsack.exact_sums import (
     choose_unit,
     compute_residue,
@@ -119,7 +119,7 @@ def test_a_move_left_out_for_the_gap_is_still_allowed_for() -> None:
         MoveGroup(np.array([row]), np.arange(1, len(more) + 1), more, np.zeros(len(more)), lost)
         for row, (more, lost) in enumerate(zip(numbers, losses, strict=True))
     ]
-    core = Core(kinds, np.array([0.0, 0.0, np.inf]), np.full(3, np.inf), 2.0**-50)
+    core = KnapsackCore(kinds, np.array([0.0, 0.0, np.inf]), np.full(3, np.inf), 2.0**-50)
     reduced = ReducedLosses(np.zeros(2, dtype=np.int64), 1.0, (1.0, 0.0), 0.0, np.zeros((2, 3)), 1.0, 0.0)
     search = core_search.search_core(core, reduced, 1.0, lambda best: 0.1, lambda: True)
     assert search.best == pytest.approx(0.55)
@@ -133,9 +133,9 @@ def test_of_states_that_leave_the_same_float_the_one_that_leaves_more_is_kept() 
     search = core_search.CoreSearch(1.0, 0.0, 1.0, lambda best: 0.0, high, low, lost, 2000.0, np.inf)
     assert len(set((high + low).tolist())) == 1
     nothing = MoveGroup(np.array([0]), np.array([1]), np.array([4096.0]), np.zeros(1), np.zeros(1))
-    search.decide_move(nothing, nothing.rows, 0.0, np.inf)
+    search.extend_states(nothing, nothing.rows, 0.0, np.inf)
     assert search.low.tolist() == [bit]
     fitting = MoveGroup(np.array([1]), np.array([1]), np.array([1024.0]), np.array([bit]), np.zeros(1))
-    search.decide_move(fitting, fitting.rows, np.inf, np.inf)
+    search.extend_states(fitting, fitting.rows, np.inf, np.inf)
     assert search.best == 0
     assert [(rows.tolist(), choice) for rows, choice in search.list_moves()] == [([1], 1)]

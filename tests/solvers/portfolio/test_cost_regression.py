@@ -227,8 +227,8 @@ def test_a_batch_of_short_prompts_is_not_refused_before_it_is_embedded() -> None
     assert expected is not None
     short = np.argsort(expected[:, 0])[:200]
     options = AssignmentOptions(budget_total=1.2 * float(expected[short].min(axis=1).sum()))
-    plan.refuse_infeasible(200, options)
+    plan.check_feasibility(200, options)
     made = plan.assign(plan.estimate(fresh.embeddings[short]), options, None, None, expected[short])
     assert len(made.assignments) == 200
     with pytest.raises(Infeasible):
-        plan.refuse_infeasible(200, AssignmentOptions(budget_total=200 * 0.9 * float(plan.cost_levels[0].min())))
+        plan.check_feasibility(200, AssignmentOptions(budget_total=200 * 0.9 * float(plan.cost_levels[0].min())))

@@ -17,7 +17,7 @@ from models.errors import Infeasible
 from solvers.portfolio.knapsack import (
     KnapsackAssignment,
     assign,
-    assign_min,
+    assign_max_min,
     compute_shadow_price,
     compute_shadow_prices,
 )
@@ -142,9 +142,9 @@ def test_the_least_value_and_then_the_sum_are_what_brute_force_finds(seed: int) 
         best = brute_force_min(values, costs, budget)
         if best is None:
             with pytest.raises(Infeasible):
-                assign_min(values, costs, budget)
+                assign_max_min(values, costs, budget)
             continue
-        assignment = assign_min(values, costs, budget, gap=0)
+        assignment = assign_max_min(values, costs, budget, gap=0)
         check(assignment, values, costs, budget)
         assert values[np.arange(len(values)), assignment.choice].min() == best[0]
         assert best[1] - ROUNDING <= assignment.value <= best[1] <= assignment.bound <= best[1] + ROUNDING
@@ -333,7 +333,7 @@ def test_without_a_time_limit_the_clock_is_not_read() -> None:
 )
 def test_bad_input_is_refused_with_its_place_and_numbers(arguments: tuple[Any, Any, Any], message: str) -> None:
     """By all functions that take it."""
-    for solve in (assign, assign_min):
+    for solve in (assign, assign_max_min):
         with pytest.raises(InvalidRequest, match=message):
             solve(*arguments)
 

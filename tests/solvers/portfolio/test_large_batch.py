@@ -47,7 +47,7 @@ def test_an_assignment_keeps_the_budget_and_its_gap_holds(
 def test_parts_do_not_change_an_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = draw(1000, 4, 3, per_query=True)
     whole = assign_large(batch, 3000.0)
-    monkeypatch.setattr(large_batch, "PART", 77)
+    monkeypatch.setattr(large_batch, "ROWS_PER_PART", 77)
     parted = assign_large(batch, 3000.0)
     assert whole.choice.tolist() == parted.choice.tolist()
     assert (whole.cost, whole.price) == (parted.cost, parted.price)

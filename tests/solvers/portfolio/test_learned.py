@@ -14,7 +14,7 @@ from app.store import codec
 from models import InvalidRequest, Trace, TraceSpec
 from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, PortfolioOptions, RouteQuery
-from solvers.base import BuildContext, Fitted
+from solvers.base import BuildContext, FitResult
 from solvers.portfolio import PortfolioPlan, fit
 from solvers.portfolio.baselines import make_assignment_router
 from solvers.portfolio.learned import cross_fit
@@ -54,13 +54,13 @@ def trace_of(vectors: Any, right: Any, costs: tuple[float, ...] = COSTS) -> Trac
 
 def built(
     seed: int = 0, *, useless: bool = False, dimensions: int = 4, estimator: str = "auto"
-) -> Fitted[PortfolioPlan]:
+) -> FitResult[PortfolioPlan]:
     """Build once for all tests, however they name the defaults."""
     return _built(seed, useless, dimensions, estimator)
 
 
 @cache
-def _built(seed: int, useless: bool, dimensions: int, estimator: str) -> Fitted[PortfolioPlan]:
+def _built(seed: int, useless: bool, dimensions: int, estimator: str) -> FitResult[PortfolioPlan]:
     vectors, right = drawn(seed, ROWS, useless=useless, dimensions=dimensions)
     given = PortfolioOptions.model_validate({"curve_points": 5, "estimator": estimator})
     return fit(trace_of(vectors, right), given, np.random.default_rng(seed), BuildContext())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from models import InvalidRequest
 from models.portfolio import PortfolioOptions, Samples
-from solvers.portfolio.neighbors.samples import draw_samples, list_shapes
+from solvers.portfolio.neighbors.samples import draw_samples, iterate_sample_sizes
 from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstimator
 from solvers.portfolio.tuning import compute_sigmas
 
@@ -118,7 +118,7 @@ def test_samples_hold_no_item_twice_and_seeds_reproduce(
 @given(st.integers(1, 20_000), st.integers(1, 100_000), st.sampled_from(["iid", "disjoint"]))
 def test_samples_that_are_tried_stay_under_the_cap(items: int, cap: int, sampling: str) -> None:
     options = PortfolioOptions(max_items=cap, sampling=sampling)  # type: ignore[arg-type]
-    tried = list(list_shapes(options, items))
+    tried = list(iterate_sample_sizes(options, items))
     assert tried
     for size, counts in tried:
         assert counts
@@ -131,4 +131,4 @@ def test_samples_that_are_tried_stay_under_the_cap(items: int, cap: int, samplin
 
 def test_samples_that_are_asked_for_are_the_last_ones_tried() -> None:
     options = PortfolioOptions(samples=Samples(count=7, size=120))
-    assert list(list_shapes(options, 1000)) == [(25, (7,)), (50, (7,)), (100, (7,)), (120, (7,))]
+    assert list(iterate_sample_sizes(options, 1000)) == [(25, (7,)), (50, (7,)), (100, (7,)), (120, (7,))]

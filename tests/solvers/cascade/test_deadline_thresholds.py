@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from solvers.cascade.deadline_thresholds import find_threshold, measure_execution_times
 from solvers.cascade.replay import ReplayRows, replay_cascade
-from solvers.cascade.thresholds import find_threshold, mean_and_worst_time
-from solvers.statistics import wilson_lower
+from solvers.statistics import wilson_lower_bound
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 1), (1, 1), (3, 7), (95, 100), (1000, 1000)])
 def test_wilson_against_scipy(successes: int, trials: int) -> None:
     """A one-sided level of 0.95 is a two-sided one of 0.9."""
     reference = binomtest(successes, trials).proportion_ci(confidence_level=0.9, method="wilson").low
-    ours = wilson_lower(np.array([successes]), np.array([trials]), 0.95)[0]
+    ours = wilson_lower_bound(np.array([successes]), np.array([trials]), 0.95)[0]
     assert ours == pytest.approx(reference, abs=1e-12)
 
 
@@ -26,7 +26,9 @@ def test_threshold_against_a_loop_over_every_observed_confidence(seed: int) -> N
     correct = (rng.random(60) < 0.4 + 0.6 * confidences).astype(np.float64)
     bounds = {
         c: float(
-            wilson_lower(np.array([correct[confidences >= c].sum()]), np.array([(confidences >= c).sum()]), 0.9)[0]
+            wilson_lower_bound(np.array([correct[confidences >= c].sum()]), np.array([(confidences >= c).sum()]), 0.9)[
+                0
+            ]
         )
         for c in set(confidences.tolist())
     }
@@ -38,9 +40,9 @@ def test_threshold_against_a_loop_over_every_observed_confidence(seed: int) -> N
 
 def test_mean_and_worst_of_constant_costs_are_that_constant() -> None:
     for cost in (0.0015, 0.1, 1 / 3):
-        assert mean_and_worst_time(np.full(1001, cost), 1.0) == (cost, cost)
+        assert measure_execution_times(np.full(1001, cost), 1.0) == (cost, cost)
     times = np.array([1.0, 1.0, 1.0, 1.0, 16.0])  # an observed quantile, and not below the mean
-    assert [mean_and_worst_time(times, quantile) for quantile in (1.0, 0.5)] == [(4.0, 16.0), (4.0, 4.0)]
+    assert [measure_execution_times(times, quantile) for quantile in (1.0, 0.5)] == [(4.0, 16.0), (4.0, 4.0)]
 
 
 def test_replay_against_a_loop() -> None:

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from app.observability.metrics import Metrics
-from app.running.caller import UNKNOWN, Caller
 from app.running.circuit_breaker import FAILURES
+from app.running.endpoint_caller import UNKNOWN, EndpointCaller
 from app.running.protocols.message import Chat
 from app.running.protocols.openai_embeddings import TextBatch
 from app.running.ssrf_guard import SsrfGuard
@@ -50,7 +50,7 @@ def called(
 ) -> list[CallResult]:
 
     async def work() -> list[CallResult]:
-        caller = Caller(SsrfGuard(hosts), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})
+        caller = EndpointCaller(SsrfGuard(hosts), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})
         caller.update_endpoints({each: ENDPOINT.validate_python(one) for each, one in endpoints.items()})
         try:
             return [await caller.call_endpoint(name, item, within) for _ in range(times)]
@@ -216,7 +216,7 @@ def test_waiting_for_a_free_call_is_no_failure(models: ModelServer, image: list[
     models.switch(all="slow")
 
     async def work() -> list[CallResult]:
-        caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics())
+        caller = EndpointCaller(SsrfGuard(("127.0.0.1",)), Metrics())
         endpoint = models.json_endpoint("all", concurrency=1, timeout_s=1.5)
         caller.update_endpoints({"all": ENDPOINT.validate_python(endpoint)})
         heard = await asyncio.gather(*(caller.call_endpoint("all", image, 20.0) for _ in range(8)))
@@ -274,7 +274,7 @@ def test_a_caller_that_goes_away_ends_its_call(models: ModelServer, image: list[
     models.switch(all="hang")
 
     async def work() -> None:
-        caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics())
+        caller = EndpointCaller(SsrfGuard(("127.0.0.1",)), Metrics())
         caller.update_endpoints({"all": ENDPOINT.validate_python(models.json_endpoint("all"))})
         calling = asyncio.create_task(caller.call_endpoint("all", image, 20.0))
         while not (await asyncio.to_thread(models.counted))["calls"]:
@@ -294,7 +294,7 @@ def test_a_caller_that_goes_away_ends_its_call(models: ModelServer, image: list[
 def test_rejections_of_several_clients_in_a_row_open_the_circuit() -> None:
     def circuits(llms: LlmServer, clients: str) -> list[str]:
         async def work() -> list[str]:
-            caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics())
+            caller = EndpointCaller(SsrfGuard(("127.0.0.1",)), Metrics())
             caller.update_endpoints({"cheap": ENDPOINT.validate_python(llms.endpoint("cheap"))})
             states: list[str] = []
             for client in clients:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.store import codec
 from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
-from models.dataset_rows import columns_of
+from models.dataset_rows import dataset_to_columns
 from models.errors import ConflictingLimits, Infeasible
 from models.portfolio import Assignment, AssignmentRequest, PortfolioOptions
 from models.portfolio_constraints import ConstrainedAssignment, ConstrainedRequest
@@ -217,7 +217,7 @@ def test_limits_that_conflict_are_told_with_what_each_must_give() -> None:
 
 
 def test_limits_that_no_estimates_could_keep_are_refused_without_any() -> None:
-    plan().refuse_infeasible(N, request(**EVERYTHING, goal="cost"))
+    plan().check_feasibility(N, request(**EVERYTHING, goal="cost"))
     none = {name: {"at_most": 0} for name in ("small", "large", "flat")}
     for asked in (
         {"budget": 0.01},
@@ -227,12 +227,12 @@ def test_limits_that_no_estimates_could_keep_are_refused_without_any() -> None:
         {"groups": {"labels": LABELS, "limits": {"acme": {"classifiers": none}}}},
     ):
         with pytest.raises(Infeasible) as alone:
-            plan().refuse_infeasible(N, request(**asked))
+            plan().check_feasibility(N, request(**asked))
         with pytest.raises(type(alone.value)):
             plan().assign(np.ones((N, 3)), request(**asked))
-    plan().refuse_infeasible(N, request(accuracy={"at_least": 1.0}, budget=3.0))  # estimates may be 1
+    plan().check_feasibility(N, request(accuracy={"at_least": 1.0}, budget=3.0))  # estimates may be 1
     with pytest.raises(InvalidRequest, match=r"^classifiers\.stranger: .* available: "):
-        plan().refuse_infeasible(N, request(classifiers={"stranger": {"at_most": 1}}))
+        plan().check_feasibility(N, request(classifiers={"stranger": {"at_most": 1}}))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -252,7 +252,7 @@ def test_without_estimates_the_same_limits_are_refused_as_with_any(seed: int) ->
     def refuses(estimates: Any) -> bool:
         try:
             if estimates is None:
-                plan().refuse_infeasible(N, request(**asked))
+                plan().check_feasibility(N, request(**asked))
             else:
                 plan().assign(estimates, request(**asked))
         except Infeasible:
@@ -358,7 +358,7 @@ def with_resources() -> PortfolioPlan:
     }
     trace = Trace.from_columns(TraceSpec.model_validate(spec), columns, vectors)
     assert trace.resources.shape == (400, 3, 3)
-    again = dataset_from_columns(trace.spec, columns_of(trace), vectors)
+    again = dataset_from_columns(trace.spec, dataset_to_columns(trace), vectors)
     assert isinstance(again, Trace)
     assert np.array_equal(again.resources, trace.resources)
     assert np.array_equal(again.take(np.arange(3)).resources, trace.resources[:3])
@@ -420,7 +420,7 @@ def test_every_classifier_tells_the_same_resources() -> None:
     ):
         TraceSpec.model_validate(spec({"a": 1}, {"a": 2}, {}))
     two = {"a": {"terms": [{"coefficient": 1, "powers": [1, 1]}]}}
-    with pytest.raises(ValidationError, match=r"the a of 'small' must .* it depends on 2, and size has 1 columns"):
+    with pytest.raises(ValidationError, match=r"the a of 'small' depends on 2 sizes, but the spec has 1 size columns"):
         TraceSpec.model_validate(spec(two, two, two))
     many = [{"name": str(i), "quality": str(i), "cost": 1, "resources": dict.fromkeys("abc", 1)} for i in range(67)]
     with pytest.raises(ValidationError, match=r"200 uses of resources, got 201"):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.importing.call_log import BoughtCall, CallLog, Grade
-from app.importing.filling import Filling, Prompts, divide_budget, read_prompts, require_costs
 from app.importing.graders import ExactMatch
+from app.importing.paid_call_journal import Grade, ModelCallRecord, PaidCallJournal
+from app.importing.trace_filler import Prompts, TraceFiller, allocate_calls, read_prompts, require_costs
 from models.errors import InvalidRequest, ParsimonyError
 from solvers import no_progress
 from solvers.base import make_generator
@@ -34,11 +34,11 @@ class Provider:
         return {"label": "yes" if model == "strong" else "no", "cost": COSTS[model], "seconds": 0.1}
 
 
-def fill(path: Path, provider: Provider, budget: float | None = None, prompts: Prompts = PROMPTS) -> CallLog:
-    log = CallLog.open_log(path)
+def fill(path: Path, provider: Provider, budget: float | None = None, prompts: Prompts = PROMPTS) -> PaidCallJournal:
+    log = PaidCallJournal.open_log(path)
     try:
-        filling = Filling(log, prompts, ("cheap", "strong"), provider.probe, ExactMatch(prompts.expected), budget)
-        filling.fill_cells(0, no_progress)
+        filling = TraceFiller(log, prompts, ("cheap", "strong"), provider.probe, ExactMatch(prompts.expected), budget)
+        filling.fill_missing_cells(0, no_progress)
     finally:
         log.close()
     return log
@@ -102,7 +102,7 @@ def test_divided_budgets_are_kept_and_used(seed: int) -> None:
     rng = make_generator(seed)
     costs = dict(zip("abcd", rng.lognormal(0, 2, 4).tolist(), strict=True))
     budget, prompts = float(rng.lognormal(3, 2)), int(rng.integers(1, 500))
-    counts = divide_budget(budget, costs, prompts)
+    counts = allocate_calls(budget, costs, prompts)
     spent = sum(counts[name] * cost for name, cost in costs.items())
     assert all(0 <= count <= prompts for count in counts.values())
     assert spent <= budget * (1 + 1e-9)
@@ -126,8 +126,8 @@ def test_failed_calls_are_made_again_unless_they_were_paid(tmp_path: Path) -> No
     healed = Provider()
     assert len(fill(path, healed, prompts=few).grades) == 4
     assert {model for model, _ in healed.calls} == {"strong"}
-    paid = BoughtCall("1", "strong", None, None, 3.0, 0.1, "the reply was cut")
-    log = CallLog(path, {("1", "strong"): paid}, {("1", "cheap"): Grade("1", "cheap", 1.0)})
+    paid = ModelCallRecord("1", "strong", None, None, 3.0, 0.1, "the reply was cut")
+    log = PaidCallJournal(path, {("1", "strong"): paid}, {("1", "cheap"): Grade("1", "cheap", 1.0)})
     assert not log.needs_call(("1", "strong"))
     log.close()
 
@@ -136,12 +136,14 @@ def test_another_file_is_not_taken_for_a_log(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     path.write_text('{"prompt": "1"}\n')
     with pytest.raises(InvalidRequest):
-        CallLog.open_log(path)
+        PaidCallJournal.open_log(path)
     assert path.read_text() == '{"prompt": "1"}\n'
 
 
 def test_a_model_without_prices_is_refused(tmp_path: Path) -> None:
-    log = CallLog(tmp_path / "calls.jsonl", {("1", "free"): BoughtCall("1", "free", "a", None, None, 0.1)}, {})
+    log = PaidCallJournal(
+        tmp_path / "calls.jsonl", {("1", "free"): ModelCallRecord("1", "free", "a", None, None, 0.1)}, {}
+    )
     with pytest.raises(ParsimonyError):
         require_costs(log)
     log.close()

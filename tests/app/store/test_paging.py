@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.processes.clock import current_time
+from app.processes.clock import current_timestamp
 from app.store.artifacts import Artifacts
-from app.store.client import Store, make_key
+from app.store.client import Store, make_store_key
 from app.store.embedded import EmbeddedRedis
-from app.store.pages import Page, cut_page, iterate_pages, read_cursor, write_cursor
+from app.store.paging import Page, iterate_pages, make_page, read_cursor, write_cursor
 from app.store.repositories import Repositories
 from models import InvalidRequest
 from tests.support import stored
@@ -81,13 +81,13 @@ def test_what_stays_comes_once_while_others_come_and_go(
     store.client.flushdb()
     artifacts, present = Artifacts(store), set(kept)
     for name in kept:
-        artifacts.publish(stored.artifact(name), created_at=current_time())
+        artifacts.publish(stored.artifact(name), created_at=current_timestamp())
     stayed, seen, left = set(kept), list[str](), iter(changes)
     for record in iterate_pages(lambda cursor: artifacts.list_page(limit=limit, cursor=cursor)):
         seen.append(record.name)
         for is_new, name in _some(left, 1):
             if is_new:
-                artifacts.publish(stored.artifact(name), created_at=current_time())
+                artifacts.publish(stored.artifact(name), created_at=current_timestamp())
                 present.add(name)
             elif name in present:
                 artifacts.delete_all("cascade", name)
@@ -106,7 +106,7 @@ def _some(items: Iterator[tuple[bool, str]], count: int) -> list[tuple[bool, str
 def test_a_store_of_an_older_version_lists_everything_and_is_indexed_once(repos: Repositories) -> None:
     fill(repos, 3)
     before = [LISTS[name](repos) for name in LISTS]
-    indexes = (make_key("active-names"), make_key("dataset-names"))
+    indexes = (make_store_key("active-names"), make_store_key("dataset-names"))
     repos.store.client.delete(*indexes)
     stored.publish(repos, "a-9")  # its own name is in the index then, and no other
     assert [item.name for item in repos.artifacts.list_page().items] == ["a-0", "a-1", "a-2", "a-9"]
@@ -117,15 +117,15 @@ def test_a_store_of_an_older_version_lists_everything_and_is_indexed_once(repos:
 
 def test_what_an_older_version_adds_beside_is_listed(repos: Repositories) -> None:
     record = stored.publish(repos, "old")
-    raw = repos.store.client.get(make_key("version", "cascade", "old", 1))
+    raw = repos.store.client.get(make_store_key("version", "cascade", "old", 1))
     assert isinstance(raw, bytes)
-    repos.store.client.set(make_key("version", "cascade", "older", 1), raw.replace(b'"old"', b'"older"'))
-    repos.store.client.hset(make_key("active"), "cascade/older", f"1 {record.sha256}")
+    repos.store.client.set(make_store_key("version", "cascade", "older", 1), raw.replace(b'"old"', b'"older"'))
+    repos.store.client.hset(make_store_key("active"), "cascade/older", f"1 {record.sha256}")
     assert [item.name for item in repos.artifacts.list_page().items] == ["old", "older"]
     stored.put_trace(repos, "b")
-    repos.store.client.srem(make_key("datasets"), "b")  # as an older version deletes one and stores another
-    repos.store.client.rename(make_key("dataset", "b"), make_key("dataset", "a"))
-    repos.store.client.sadd(make_key("datasets"), "a")
+    repos.store.client.srem(make_store_key("datasets"), "b")  # as an older version deletes one and stores another
+    repos.store.client.rename(make_store_key("dataset", "b"), make_store_key("dataset", "a"))
+    repos.store.client.sadd(make_store_key("datasets"), "a")
     repos.datasets.repair_record()
     assert len(repos.datasets.list_page().items) == 1
 
@@ -149,6 +149,6 @@ def test_a_damaged_cursor_is_none_and_a_whole_one_is_read() -> None:
     for damaged in (cursor[:-1], cursor + "=", cursor + "A", " " + cursor):
         with pytest.raises(InvalidRequest, match="of this list"):
             read_cursor("artifact", damaged)
-    assert cut_page("build", [1, 2], 2, 2, int) == Page([1, 2], None, 2)  # a page that is just full leads nowhere
-    assert cut_page("build", [1, 2], 1, 2, int) == Page([1], write_cursor("build", 1), 2)
-    assert cut_page("build", [], 1, 0, int) == Page([], None, 0)
+    assert make_page("build", [1, 2], 2, 2, int) == Page([1, 2], None, 2)  # a page that is just full leads nowhere
+    assert make_page("build", [1, 2], 1, 2, int) == Page([1], write_cursor("build", 1), 2)
+    assert make_page("build", [], 1, 0, int) == Page([], None, 0)

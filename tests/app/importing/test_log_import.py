@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from app.importing.imports import ImportedTrace, choose_pointers, find_log_pointers, import_calls
 from app.importing.log_files import read_records
 from app.importing.log_formats import FORMATS, CallPointers, recognize_format
+from app.importing.log_import import ImportedTrace, choose_pointers, find_log_pointers, import_calls
 from app.importing.logged_calls import read_feedback
-from models import InvalidRequest
+from models import InvalidRequest, TraceSpec
+from models.conversation import ConversationWindow, split_conversation, split_prompts
+from models.log_import import ImportOptions
 from models.prices import Prices
 
 CALLS = (
@@ -98,7 +100,7 @@ def write_lines(path: Path, records: Sequence[Any]) -> Path:
 def imported(
     path: Path, prices: Mapping[str, Prices] | None = None, feedback: Mapping[str, float] | None = None
 ) -> ImportedTrace:
-    return import_calls({path: choose_pointers(path, None, {})}, "USD", prices or {}, feedback or {})
+    return import_calls({path: choose_pointers(path, None, {})}, ImportOptions(), prices or {}, feedback or {})
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -291,7 +293,7 @@ def test_each_file_has_a_format_of_its_own(tmp_path: Path) -> None:
         write_lines(tmp_path / f"{name}.jsonl", [WRITERS[name](*call) for call in calls])
         for name, calls in (("table", CALLS[:1]), ("litellm", CALLS[1:]))
     ]
-    trace = import_calls({log: choose_pointers(log, None, {}) for log in logs}, "USD", {}, {})
+    trace = import_calls({log: choose_pointers(log, None, {}) for log in logs}, ImportOptions(), {}, {})
     assert trace.report.calls == len(CALLS)
 
 
@@ -312,8 +314,21 @@ def test_another_format_is_read_by_pointers(tmp_path: Path) -> None:
     own = {"classifier": ("/llm/id",), "text": ("/q",), "outcome": ("/ok",), "cost": ("/usd",)}
     pointers = choose_pointers(log, None, own)
     assert isinstance(pointers, CallPointers)
-    trace = import_calls({log: pointers}, "EUR", {}, {})
+    trace = import_calls({log: pointers}, ImportOptions(unit="EUR"), {}, {})
     assert (trace.spec["unit"], trace.table.num_rows) == ("EUR", 2)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_whole_chats_are_texts_if_conversations_are_embedded(name: str, tmp_path: Path) -> None:
+    log, window = write_lines(tmp_path / "log.jsonl", [WRITERS[name](*call) for call in CALLS]), ConversationWindow()
+    trace = import_calls({log: choose_pointers(log, None, {})}, ImportOptions(conversation=window), {}, {})
+    spec = TraceSpec.model_validate_json(json.dumps(trace.spec))
+    assert (spec.conversation, trace.report.calls) == (window, len(CALLS))
+    messages = [{"role": "user", "content": "Prove it."}] if name == "table" else chat("Prove it.")
+    prompt = trace.table["prompt"].to_pylist()[-1]
+    assert tuple(split_prompts([prompt], window).texts) == split_conversation(messages, window)
+    assert trace.report.shortened_calls == 0
+    assert imported(log).report.shortened_calls == (0 if name == "table" else len(CALLS))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.http.problems import PROBLEMS, internal_problem, problem_of, reply_to
+from app.http.problem_details import PROBLEMS, internal_problem, make_error_problem, make_error_response
 from models import Fault, InvalidRequest, ParsimonyError, errors
 from models.overlap import Overlap
 
@@ -44,7 +44,7 @@ def below(kind: type[ParsimonyError]) -> set[type[ParsimonyError]]:
 def test_every_error_has_a_reply(kind: type[ParsimonyError]) -> None:
     statuses = {code: status for each, (status, code) in PROBLEMS.items() if each is not ParsimonyError}
     assert (statuses, PROBLEMS[ParsimonyError]) == (CONTRACT, (500, "internal"))
-    response = problem_of(kind("costs 3.0, budget is 2.0"), "r1")
+    response = make_error_problem(kind("costs 3.0, budget is 2.0"), "r1")
     body = json.loads(bytes(response.body))
     code = body["type"].removeprefix("urn:parsimony:")
     assert CONTRACT[code] == body["status"] == response.status_code
@@ -58,7 +58,7 @@ def test_every_error_has_a_reply(kind: type[ParsimonyError]) -> None:
 
 
 def test_faults_are_listed_with_their_place() -> None:
-    response = problem_of(
+    response = make_error_problem(
         InvalidRequest.from_faults(Fault(("items", 0, "x"), "is bad"), Fault(("y",), "is worse")), "r1"
     )
     faults = [(fault["loc"], fault["msg"]) for fault in json.loads(bytes(response.body))["errors"]]
@@ -67,7 +67,7 @@ def test_faults_are_listed_with_their_place() -> None:
 
 @pytest.mark.parametrize("kind", sorted(below(ParsimonyError) - NEVER_REPLIED, key=str))
 def test_clients_of_other_apis_get_every_error_in_their_own_form(kind: type[ParsimonyError]) -> None:
-    ours = problem_of(kind("costs 3.0, budget is 2.0"), "r1")
+    ours = make_error_problem(kind("costs 3.0, budget is 2.0"), "r1")
     code = json.loads(bytes(ours.body))["type"].removeprefix("urn:parsimony:")
     is_invalid = code in ("invalid-request", "provider-refused")
     openai_type = "invalid_request_error" if is_invalid else code
@@ -75,13 +75,13 @@ def test_clients_of_other_apis_get_every_error_in_their_own_form(kind: type[Pars
     forms: dict[str, object] = {"/v2/models/digits/infer": form["message"]}
     forms |= dict.fromkeys(("/v1/chat/completions", "/v1/models", "/v1/responses", "/v1/embeddings"), form)
     for path, wanted in forms.items():
-        reply = reply_to(kind("costs 3.0, budget is 2.0"), path, "r1")
+        reply = make_error_response(kind("costs 3.0, budget is 2.0"), path, "r1")
         status = 400 if is_invalid and path.startswith("/v1") else ours.status_code
         assert (reply.status_code, json.loads(bytes(reply.body))) == (status, {"error": wanted})
         for header in ("retry-after", "www-authenticate"):
             assert reply.headers.get(header) == ours.headers.get(header)
-    assert reply_to(kind("x"), "/v1/datasets", "r1").media_type == "application/problem+json"
-    anthropics = reply_to(kind("costs 3.0, budget is 2.0"), "/v1/messages", "r1")
+    assert make_error_response(kind("x"), "/v1/datasets", "r1").media_type == "application/problem+json"
+    anthropics = make_error_response(kind("costs 3.0, budget is 2.0"), "/v1/messages", "r1")
     assert anthropics.status_code == (400 if is_invalid else ours.status_code)
     body = json.loads(bytes(anthropics.body))
     assert (body["type"], body["request_id"], body["error"]["code"]) == ("error", "r1", code)
@@ -102,7 +102,7 @@ def test_limits_that_conflict_are_a_field_of_the_reply() -> None:
         errors.ConflictingLimit("budget", 10.0, True, 2.5),
         errors.ConflictingLimit("x.at_least", 3.0, False, None),
     )
-    response = problem_of(errors.ConflictingLimits.from_limits(*limits), "r1")
+    response = make_error_problem(errors.ConflictingLimits.from_limits(*limits), "r1")
     body = json.loads(bytes(response.body))
     assert (response.status_code, body["type"]) == (409, "urn:parsimony:infeasible")
     assert "12.5" in body["detail"]
@@ -113,7 +113,7 @@ def test_limits_that_conflict_are_a_field_of_the_reply() -> None:
 
 
 def test_too_little_overlap_is_reported_with_its_numbers() -> None:
-    reply = problem_of(errors.SmallOverlap("too few", Overlap(1000, 40, 12.5, 0.55, False)), "id")
+    reply = make_error_problem(errors.SmallOverlap("too few", Overlap(1000, 40, 12.5, 0.55, False)), "id")
     assert json.loads(bytes(reply.body))["overlap"] == {
         "rows": 1000,
         "supported_rows": 40,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.running.templates import WrongShape, fill_template, fill_url, resolve_pointer
+from app.running.request_templates import TemplateMismatch, fill_template, fill_url, resolve_pointer
 
 TREES: Any = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=20),
@@ -39,12 +39,12 @@ def test_a_place_within_a_text_takes_a_texts_value_and_writes_others_as_json() -
 
 @pytest.mark.parametrize("item", ["..", ".", "\ud800"])
 def test_no_item_leads_to_another_path(item: str) -> None:
-    with pytest.raises(WrongShape):
+    with pytest.raises(TemplateMismatch):
         fill_url("http://host.example/score/{{item}}/admin", item)
     assert fill_url("http://host.example/score/{{item}}", "a..b").endswith("/a..b")
 
 
 @pytest.mark.parametrize("pointer", ["/a/b", "/0", "/a/-"])
 def test_what_is_not_there_is_said(pointer: str) -> None:
-    with pytest.raises(WrongShape, match=pointer):
+    with pytest.raises(TemplateMismatch, match=pointer):
         resolve_pointer({"a": [1]}, pointer)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from models.arrays import Floats
+from solvers.portfolio.accuracy_floors import MAX_ROUNDS, AccuracyFloors
 from solvers.portfolio.constrained import ConflictingConstraints, ConstrainedChoice, Constraint, assign_constrained
-from solvers.portfolio.floors import MAX_ROUNDS, AccuracyFloors
 
 N = 400
 COSTS = np.array([1.0, 5.0])
