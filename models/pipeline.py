@@ -62,15 +62,16 @@ class PipelineOptions(Value):
     calibrate: bool = Field(
         default=False, description="whether each classifier's confidence is calibrated by cross-validation"
     )
-    confidence_threshold: Share | Annotated[dict[Label, Share], Field(min_length=1)] = Field(
-        default=0.75,
+    confidence_threshold: Share | Annotated[dict[Label, Share], Field(min_length=1)] | None = Field(
+        default=None,
         description="accept threshold: the least confidence of an accepted answer, from 0 to 1; one number, or "
-        "one per predicted class",
+        "one per predicted class; null: 0.75, and with losses, each configuration gets the threshold that suits it",
     )
-    after_last_stage: AtTheEnd = Field(
-        default="reject",
+    after_last_stage: AtTheEnd | None = Field(
+        default=None,
         description="what happens to an item if no stage is confident: reject it, or answer with the last stage's "
-        "label. With answer, every item is covered, and configurations trade accuracy only for cost",
+        "label. With answer, every item is covered, and configurations trade accuracy only for cost. null: reject; "
+        "with losses, answer, or reject if the dataset's reject_cost is less than the expected loss",
     )
     max_stages: int = Field(default=4, ge=1, le=63, description="maximum number of stages")
     search: Search = Field(
@@ -165,7 +166,8 @@ class MeasuredFigures(Value):
     """Measured figures of a configuration on some rows."""
 
     conclusive_accuracy: float = Field(
-        description="share of accepted answers that are correct; 0 without accepted answers"
+        description="share of accepted answers that are correct; 0 without accepted answers. With losses, 1 minus "
+        "the mean loss of all items, including rejected ones, as a share of the largest loss"
     )
     coverage: float = Field(description="the share of items that get an accepted answer, from 0 to 1")
     cost: float = Field(description="mean cost per item, including rejected items, in the artifact's unit")
@@ -188,7 +190,8 @@ class PipelineDecision(Configuration):
 
     confidence_threshold: float | dict[str, float] = Field(
         description="accept threshold: the least confidence of an accepted answer, for all classes or by "
-        "predicted class"
+        "predicted class. With losses, an answer is accepted if 1 minus its expected loss, as a share of the largest "
+        "loss, is at least this threshold"
     )
     after_last_stage: AtTheEnd = Field(default="reject", description="what happens to an item if no stage is confident")
     reason: str = Field(description="why this configuration was selected, and how ties were broken")
@@ -213,7 +216,7 @@ class Classify(Value):
 
 
 class Reject(Value):
-    """No stage was confident enough, so a person must decide."""
+    """A person must decide: no stage was confident enough, or a reject costs less than the answer's expected loss."""
 
     action: Literal["reject"] = Field(default="reject", description="reject")
     confidence: float = Field(description="the last stage's probability of its most likely class, from 0 to 1")

@@ -85,11 +85,7 @@ def check_guarantees(kind: AnyKind, facts: DatasetFacts, options: Any, guarantee
                 fault = f"must be a class of the label: {', '.join(truths[:20])}"
                 raise InvalidRequest.from_faults(Fault(("guarantees", limit, name), fault))
     spec_with_losses = facts.spec.model_copy(update={"losses": {}})
-    try:
-        kind.check(facts.model_copy(update={"spec": spec_with_losses}), options)
-    except InvalidRequest as error:
-        message = f"are not supported for {kind.name} artifacts, as losses are not; build a policy or an index"
-        raise InvalidRequest.from_faults(Fault(("guarantees",), message)) from error
+    kind.check(facts.model_copy(update={"spec": spec_with_losses}), options)
 
 
 def fit_with_guarantees(

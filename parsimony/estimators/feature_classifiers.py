@@ -59,7 +59,7 @@ class AcquiringClassifier(BuiltClassifier):
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row, (n,): that of least expected loss."""
-        codes = [int(label) for label in self._acquire(X).labels if label is not None]  # only pipelines reject
+        codes = [int(label) for label in self._acquire(X).labels if label is not None]  # nothing is rejected
         return self.classes_[codes]
 
     def predict_proba(self, X: Any) -> Any:
@@ -113,31 +113,20 @@ class IndexClassifier(AcquiringClassifier):
 class PipelineClassifier(AcquiringClassifier):
     """Acquires features in stages, until a stage is confident, and rejects rows for which none is.
 
-    Arguments are those of ``PolicyClassifier``, without ``losses``. ``params`` may have ``confidence_threshold``, below
-    which rows are rejected. With ``after_last_stage="answer"``, no rows are rejected.
+    Arguments are those of ``PolicyClassifier``. ``params`` may have ``confidence_threshold``, below which rows are
+    rejected. With ``after_last_stage="answer"`` or ``losses``, no rows are rejected.
     """
 
     _kind = "pipeline"
 
-    def __init__(
-        self,
-        costs: Sequence[float] | Mapping[str, float] | None = None,
-        *,
-        budget: float | None = None,
-        params: Mapping[str, Any] | None = None,
-        unit: str = "cost",
-        random_state: int = 0,
-        server: str | None = None,
-    ) -> None:
-        super().__init__(costs, budget=budget, params=params, unit=unit, random_state=random_state, server=server)
-
     def predict(self, X: Any) -> Any:
         """Return the most likely class of each row, (n,), by the last stage that it reached.
 
-        ``rejected_`` then has the rows, (n,), whose answer is not confident enough: a person should decide them.
-        ``savings_`` counts them as not answered; ``score`` counts the most likely class.
+        With losses, it is the class of least expected loss. ``rejected_`` then has the rows, (n,), whose answer is not
+        confident enough: a person should decide them. ``savings_`` counts them as not answered; ``score`` counts the
+        most likely class.
         """
-        return BuiltClassifier.predict(self, X)
+        return BuiltClassifier.predict(self, X) if self.losses is None else super().predict(X)
 
     def _acquire(self, X: Any) -> EvaluationOutcomes:
         found = super()._acquire(X)

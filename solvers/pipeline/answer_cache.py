@@ -1,9 +1,12 @@
-"""Cache of the feature sets' predictions on the evaluation rows with eviction.
+"""Cache of the feature sets' answers on the evaluation rows with eviction.
 
 A stage's classifier depends only on the features acquired so far, so chromosomes share classifiers (EMSCO, Section
-4.3). The cache holds confidences and predictions per row. It computes the accepted rows from them and a threshold, as
+4.3). The cache holds a confidence and an answer per row. It computes the accepted rows from them and a threshold, as
 bit sets. So a sweep over thresholds trains no feature set twice. The empty set accepts no rows and is never trained.
 When the cache is full, the half of the feature sets that was not used for the longest time is evicted.
+
+With losses, the answer is the one of least expected loss, which may be to reject, and its confidence is 1 minus its
+expected loss as a share of the largest loss.
 """
 
 from collections.abc import Callable
@@ -14,27 +17,54 @@ from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Int64s, UInt64s
 from models.errors import Fault, InvalidRequest
+from models.losses import Losses
 from solvers.pipeline.bit_packing import pack_bits
 
 Thresholds = float | Floats
-"""Accept threshold: one number, or (classes,) by predicted class."""
+"""Accept threshold: one number, or (answers,) by answer."""
 Train = Callable[[UInt64s], tuple[NDArray[Any], NDArray[Any]]]
-"""Trains classifiers of feature sets, (m,) masks; returns confidences and codes of predicted classes, (m, rows)."""
+"""Trains classifiers of feature sets, (m,) masks; returns confidences and codes of answers, (m, rows)."""
 
 MUST_ANSWER = np.uint64(1 << 63)
 """Bit of a mask: its classifier must answer every row, whatever its confidence. No feature has this bit."""
-ACCEPTED, CORRECT, ALARM = 0, 1, 2
-"""Bit sets of a vote: accepted rows, correctly accepted rows, false positives."""
+ACCEPTED, CORRECT, FLAGGED = 0, 1, -1
+"""Bit sets of a vote: accepted rows, correctly accepted rows, and false positives or rejects."""
 MAX_BYTES = 1 << 30
+MAX_LEVELS = 12
+"""Maximum number of different qualities above 0 with a bit set each; more are written in binary."""
+QUALITY_BITS = 16
+"""Binary digits of a quality."""
+
+
+def split_qualities(qualities: Floats) -> tuple[Floats, Bools]:
+    """Split qualities into bits, so that sums of qualities are weighted bit counts.
+
+    Args:
+        qualities: (C, A), of each answer for each true class, in [0, 1].
+    Returns:
+        Weights (k,) and bits (k, C, A) with ``qualities = sum(weights * bits)``: exactly for at most ``MAX_LEVELS``
+        different qualities above 0, else to ``2 ** -QUALITY_BITS``.
+
+    >>> weights, bits = split_qualities(np.array([[1.0, 0.0], [0.95, 1.0]]))
+    >>> weights.tolist(), bits.astype(int).tolist()
+    ([0.95, 1.0], [[[0, 0], [1, 0]], [[1, 0], [0, 1]]])
+    """
+    levels = np.unique(qualities[qualities > 0])
+    if len(levels) <= MAX_LEVELS:
+        return levels, qualities == levels[:, None, None]
+    largest, digits = (1 << QUALITY_BITS) - 1, np.arange(QUALITY_BITS)
+    whole = np.rint(qualities * largest).astype(np.int64)
+    return 2.0**digits / largest, (whole >> digits[:, None, None] & 1).astype(bool)
 
 
 class AnswerCache:
-    """Predictions of classifiers on the evaluation rows, by feature set; not thread-safe.
+    """Answers of classifiers on the evaluation rows, by feature set; not thread-safe.
 
     Args:
         train: trains feature sets that are not cached.
         labels: (rows,), codes of the true classes, from 0 to classes - 1.
-        positive: the class whose false positives are returned as a third bit set; None: two bit sets.
+        positive: the class whose false positives are flagged, if any; not with losses.
+        losses: losses of answers; rejects are flagged. None: all errors are equal.
         max_bytes: memory limit of the cache; a single request may exceed it.
 
     >>> rows = np.array([0, 1, 1])
@@ -52,6 +82,7 @@ class AnswerCache:
         *,
         classes: int = 2,
         positive: int | None = None,
+        losses: Losses | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         codes = np.asarray(labels)
@@ -63,7 +94,12 @@ class AnswerCache:
             raise InvalidRequest.from_faults(
                 Fault(("positive",), f"must be a code from 0 to {classes - 1}, got {positive}")
             )
-        self._train, self._labels, self._classes, self._positive = train, codes, classes, positive
+        self._train, self._labels, self._positive, self.losses = train, codes, positive, losses
+        self._answers = classes if losses is None else losses.matrix.shape[1]
+        self.weights, self._planes = split_qualities(np.eye(classes) if losses is None else 1 - losses.shares)
+        """Weights, (k,), of the bit sets whose weighted counts are sums of qualities."""
+        self.has_flags = positive is not None or (losses is not None and losses.rejects)
+        """Whether the last bit set of a vote has false positives, or rejects."""
         self.rows = len(codes)
         self.negatives = 0 if positive is None else int(np.count_nonzero(codes != positive))
         self.trained = 0
@@ -72,22 +108,23 @@ class AnswerCache:
         self._indices: dict[int, int] = {}
         """Index of each feature set in the arrays, least recently used first."""
         self._confidence = np.zeros((0, self.rows), dtype=np.float32)
-        self._predicted = np.zeros((0, self.rows), dtype=np.min_scalar_type(classes - 1))
-        self._packed = np.zeros((0, 2 if positive is None else 3, -(-self.rows // 64)), dtype=np.uint64)
+        self._predicted = np.zeros((0, self.rows), dtype=np.min_scalar_type(self._answers - 1))
+        sets = 1 + len(self.weights) + self.has_flags
+        self._packed = np.zeros((0, sets, -(-self.rows // 64)), dtype=np.uint64)
         self._current = np.zeros(0, dtype=bool)
         """Whether each bit set is of ``_threshold``."""
         self._threshold = np.zeros(0)
 
     def get_votes(self, masks: UInt64s, threshold: Thresholds) -> UInt64s:
-        """Return the accepted and correctly accepted rows of feature sets at a threshold, as bit sets.
+        """Return the accepted rows of feature sets at a threshold, and the bits of their qualities, as bit sets.
 
-        Feature sets that are not cached are trained first.
+        Without losses, the bits are the correctly accepted rows. Feature sets that are not cached are trained first.
 
         Args:
             masks: (m,), distinct; with the bit ``MUST_ANSWER`` every row is accepted.
             threshold: in [0, 1].
         Returns:
-            Array of shape (m, 2, words); with false positives, (m, 3, words).
+            Array of shape (m, 1 + k, words) for k ``weights``; with false positives or rejects, (m, 2 + k, words).
         Complexity: O(m) at the same threshold as before, else O(m rows), plus training.
         """
         self._set_threshold(threshold)
@@ -103,6 +140,12 @@ class AnswerCache:
         every = np.ones((np.count_nonzero(last), self.rows), dtype=bool)
         votes[is_trained & must_answer] = self._pack_votes(every, self._predicted[indices[last]])
         return votes
+
+    def get_confidences(self, masks: UInt64s) -> Floats:
+        """Return the confidences of feature sets, (m, rows); sets that are not cached are trained first."""
+        keys = masks.tolist()
+        self._train_missing(keys)
+        return np.asarray(self._confidence[[self._indices[mask] for mask in keys]])
 
     def get_lattice(
         self, features: Int64s, threshold: Thresholds, *, always_answers: bool = False
@@ -125,16 +168,16 @@ class AnswerCache:
 
     def _set_threshold(self, threshold: Thresholds) -> None:
         by_class = np.asarray(threshold, dtype=np.float64)
-        if by_class.shape not in ((), (self._classes,)):
+        if by_class.shape not in ((), (self._answers,)):
             raise InvalidRequest.from_faults(
                 Fault(
                     ("threshold",),
-                    f"must be one number, or one for each of the {self._classes} classes, got shape {by_class.shape}",
+                    f"must be one number, or one for each of the {self._answers} answers, got shape {by_class.shape}",
                 )
             )
         if not np.all((by_class >= 0) & (by_class <= 1)):
             raise InvalidRequest.from_faults(Fault(("threshold",), f"must be from 0 to 1, got {by_class.tolist()}"))
-        by_class = np.broadcast_to(by_class, (self._classes,))
+        by_class = np.broadcast_to(by_class, (self._answers,))
         if not np.array_equal(by_class, self._threshold):
             self._threshold = by_class.copy()
             self._current[:] = False
@@ -166,8 +209,8 @@ class AnswerCache:
         if confidence.shape != shape or predicted.shape != shape:
             message = f"shapes must be {shape}, got {confidence.shape} and {predicted.shape}"
             raise InvalidRequest.from_faults(Fault(("train",), message))
-        if predicted.min() < 0 or predicted.max() >= self._classes:
-            raise InvalidRequest.from_faults(Fault(("train",), f"codes must be from 0 to {self._classes - 1}"))
+        if predicted.min() < 0 or predicted.max() >= self._answers:
+            raise InvalidRequest.from_faults(Fault(("train",), f"codes must be from 0 to {self._answers - 1}"))
         self.trained += len(new)
         return confidence, predicted
 
@@ -202,8 +245,13 @@ class AnswerCache:
             self._current[part] = True
 
     def _pack_votes(self, accepted: Bools, predicted: NDArray[Any]) -> UInt64s:
-        """Pack accepted rows and predicted codes, (m, rows) each, into bit sets."""
-        sets = [accepted, accepted & (predicted == self._labels)]
+        """Pack accepted rows and the codes of answers, (m, rows) each, into bit sets."""
+        if self.losses is None:
+            sets = [accepted, accepted & (predicted == self._labels)]
+        else:
+            sets = [accepted, *(accepted & plane[self._labels, predicted] for plane in self._planes)]
         if self._positive is not None:
             sets.append(accepted & (predicted == self._positive) & (self._labels != self._positive))
+        elif self.has_flags:
+            sets.append(accepted & (predicted == self._answers - 1))
         return np.stack([pack_bits(each) for each in sets], axis=1)

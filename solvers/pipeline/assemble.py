@@ -8,7 +8,7 @@ from models import FeatureTable
 from models.arrays import Floats, UInt64s
 from models.pipeline import PipelineOptions
 from solvers.item_splits import effective_rows
-from solvers.pipeline.classifiers import Answers, Learner, predict, stack_answers, take_most_likely
+from solvers.pipeline.classifiers import Answers, Learner, choose_answers, predict, stack_answers
 from solvers.pipeline.front import FrontResult
 from solvers.pipeline.objectives import ConfigurationScores
 from solvers.pipeline.plan import PipelinePlan
@@ -29,7 +29,8 @@ class PipelineModels:
         for mask in masks.tolist():
             data = self.data[int(np.searchsorted(self.masks, np.uint64(mask)))]
             own = table[:, learner.columns_of(mask)]
-            answers.append(take_most_likely(predict(self.kind, data, own, learner.classes, learner.modules)))
+            probabilities = predict(self.kind, data, own, learner.classes, learner.modules)
+            answers.append(choose_answers(probabilities, learner.losses))
         return stack_answers(answers)
 
 
@@ -80,7 +81,9 @@ def assemble_plan(
         model_numbers=np.frombuffer(b"" if archived else every, dtype="<f8").copy(),
         model_bytes=np.frombuffer(every if archived else b"", dtype=np.uint8).copy(),
         tested_cost_errors=cost_errors[order],
-        after_last_stage=options.after_last_stage,
+        after_last_stage="answer" if criteria.always_answers else "reject",
+        loss_matrix=dataset.loss_matrix,
+        quality_thresholds=np.empty(0) if front.thresholds is None else front.thresholds[order],
     )
 
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from models import Fault, InvalidRequest
-from models.arrays import Floats, Int32s, UInt64s
+from models.arrays import Floats, Int32s, Int64s, UInt64s
+from models.losses import Losses
 from models.pipeline import PipelineOptions
 from solvers.learners import archives, linear
 from solvers.learners.batch_logistic import fit_sets, predict_probabilities
@@ -27,8 +28,8 @@ from solvers.learners.estimators import (
 from solvers.parallel import run_parallel
 
 T = TypeVar("T")
-Answers = tuple[NDArray[np.floating], NDArray[np.intp]]
-"""Confidences of the predicted class, (m, rows), and its codes, (m, rows)."""
+Answers = tuple[NDArray[np.floating], NDArray[np.integer]]
+"""Confidences of answers, (m, rows), and their codes, (m, rows)."""
 
 DEFAULT_LEARNER = "sklearn.linear_model.LogisticRegression"
 C_RANGE = (1e-8, 1e8)
@@ -46,6 +47,7 @@ class Learner:
         columns: the columns of the table of each feature.
         classifier: untrained; None for the batched logistic regression with parameter C.
         modules: allowed modules of learners in addition to scikit-learn.
+        losses: losses of answers; None: all errors are equal.
     """
 
     table: Floats
@@ -55,6 +57,7 @@ class Learner:
     classifier: Any
     C: float
     modules: tuple[str, ...]
+    losses: Losses | None
 
     @classmethod
     def from_options(
@@ -63,6 +66,7 @@ class Learner:
         columns: tuple[tuple[int, ...], ...],
         options: PipelineOptions,
         modules: Sequence[str],
+        losses: Losses | None,
         seed: int,
     ) -> "Learner":
         """Choose the classifier; raises InvalidRequest if it is not allowed or has no predict_proba."""
@@ -88,6 +92,7 @@ class Learner:
             None if is_batched else classifier,
             _check_C(strength) if is_batched else 1.0,
             tuple(modules),
+            losses,
         )
 
     @property
@@ -104,9 +109,11 @@ class Learner:
         if self.classifier is None:
             sets, columns = list(map(self.columns_of, masks.tolist())), np.ascontiguousarray(table.T)
             models = zip(self._regressions(sets), sets, strict=True)
-            answers = [take_most_likely(predict_probabilities(model, columns[own]).T) for model, own in models]
+            answers = [
+                choose_answers(predict_probabilities(model, columns[own]).T, self.losses) for model, own in models
+            ]
         else:
-            answers = self._run_each(_answer, masks, table)
+            answers = self._run_each(partial(_answer, self.losses), masks, table)
         confidences, codes = stack_answers(answers)
         return confidences.astype(np.float32), codes
 
@@ -154,10 +161,12 @@ def _train(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[str
     return archives.to_bytes(train_classifier(copy_classifier(classifier), table, labels), modules)
 
 
-def _answer(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[str], rows: Floats) -> Answers:
+def _answer(
+    losses: Losses | None, classifier: Any, table: Floats, labels: Int32s, modules: Sequence[str], rows: Floats
+) -> tuple[Int64s, Floats]:
     model = train_classifier(copy_classifier(classifier), table, labels)
     with convert_errors():
-        return take_most_likely(np.asarray(model.predict_proba(rows)))
+        return choose_answers(np.asarray(model.predict_proba(rows)), losses)
 
 
 def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Sequence[str] = ()) -> Floats:
@@ -174,12 +183,19 @@ def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Seque
     return probabilities
 
 
-def stack_answers(answers: Sequence[Answers]) -> Answers:
-    """Stack the answers of several feature sets, one row per set."""
-    return np.stack([confidences for confidences, _ in answers]), np.stack([codes for _, codes in answers])
+def stack_answers(answers: Sequence[tuple[Int64s, Floats]]) -> Answers:
+    """Stack the answers of several feature sets (``choose_answers``), one row per set."""
+    return np.stack([confidences for _, confidences in answers]), np.stack([codes for codes, _ in answers])
 
 
-def take_most_likely(probabilities: Floats) -> Answers:
-    """Return the highest class probability and its class, (rows,) each."""
-    codes = np.argmax(probabilities, axis=1)
-    return probabilities[np.arange(len(probabilities)), codes], codes
+def choose_answers(probabilities: Floats, losses: Losses | None) -> tuple[Int64s, Floats]:
+    """Return the answers and their confidences, (rows,) each.
+
+    Without losses, they are the most likely classes and their probabilities. With losses, they are the answers of least
+    expected loss, and 1 minus this loss as a share of the largest one.
+    """
+    if losses is None:
+        codes = np.argmax(probabilities, axis=1)
+        return codes, probabilities[np.arange(len(probabilities)), codes]
+    codes, expected = losses.choose(probabilities)
+    return codes, 1 - expected

@@ -1,6 +1,6 @@
 """Fields of a pipeline plan, and their validation: a plan may come from untrusted bytes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -9,6 +9,7 @@ import numpy as np
 from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int8s, Int64s, Probabilities, UInt8s, UInt64s
 from models.base import LARGEST
+from models.losses import Losses
 from models.pipeline import AtTheEnd
 from solvers.base import check_array_ranges
 from solvers.learners.linear import count_linear_numbers
@@ -59,7 +60,9 @@ class PipelineContents:
     chromosomes: Int8s
     """(s, n), the stage that acquires each feature, or -1."""
     validated: Floats
-    """(s, 4), coverage, accuracy, cost, and false-positive rate (NaN without a positive class) on validation rows."""
+    """(s, 4), coverage, accuracy, cost, and false-positive rate (NaN without a positive class) on validation rows.
+
+    With losses, accuracy is 1 minus the mean loss of all rows as a share of the largest loss."""
     tested: Floats
     """(s, 4), the same on test rows; cost increases."""
     model_kind: str
@@ -78,6 +81,20 @@ class PipelineContents:
     """(s,), standard errors of costs on test rows."""
     after_last_stage: str = "reject"
     """Outcome if no stage accepts: ``reject``, or ``answer`` with the last stage's prediction."""
+    loss_matrix: Amounts = field(default_factory=lambda: np.empty((0, 0)))
+    """(c, A), loss of each answer for each true class, in ``unit``; with A = c + 1 the last answer is to reject the
+    item; (0, 0): all errors are equal."""
+    quality_thresholds: Probabilities = field(default_factory=lambda: np.empty(0))
+    """(s,), accept threshold of each configuration with losses: the least confidence, 1 minus the expected loss as a
+    share of the largest one; (0,) without losses."""
+
+    @property
+    def losses(self) -> Losses | None:
+        """The loss matrix; None if all errors are equal."""
+        if not len(self.loss_matrix):
+            return None
+        truths, answers = self.loss_matrix.shape
+        return Losses(self.loss_matrix, float(self.loss_matrix.max()), answers > truths)
 
     def check(self) -> None:
         """Raise InvalidRequest for the first violated invariant.
@@ -85,7 +102,7 @@ class PipelineContents:
         Afterwards, no decision can crash or hang.
         """
         check_array_ranges(self)
-        for check in (_check_columns, _check_preparation, _check_configurations, _check_models):
+        for check in (_check_columns, _check_losses, _check_preparation, _check_configurations, _check_models):
             for invariant, holds in check(self).items():
                 if not holds:
                     raise InvalidRequest(f"not a valid pipeline plan: {invariant} missing")
@@ -104,6 +121,21 @@ def _check_columns(plan: PipelineContents) -> dict[str, bool]:
         "test rows": plan.held_out >= 1,
         "an independence from 0 to 1": 0 < plan.independence <= 1,
         "a known after_last_stage": plan.after_last_stage in get_args(AtTheEnd),
+    }
+
+
+def _check_losses(plan: PipelineContents) -> dict[str, bool]:
+    matrix, classes, configurations = plan.loss_matrix, len(plan.classes), len(plan.chromosomes)
+    without = matrix.shape == (0, 0) and _has_shape(plan.quality_thresholds, np.float64, 0)
+    return {
+        "losses of each answer for each class and a threshold for each configuration, or no losses": without
+        or (
+            matrix.shape in ((classes, classes), (classes, classes + 1))
+            and bool(matrix.any())
+            and _has_shape(plan.quality_thresholds, np.float64, configurations)
+            and plan.after_last_stage == "answer"
+            and plan.positive_class is None
+        )
     }
 
 
@@ -137,6 +169,7 @@ def _check_configurations(plan: PipelineContents) -> dict[str, bool]:
         "standard errors of all costs": plan.tested_cost_errors.shape == (len(genes),),
         "configurations by increasing cost": bool(np.all(np.diff(plan.tested[:, 2]) >= 0)),
         "full coverage if the last stage answers": plan.after_last_stage != "answer"
+        or plan.loss_matrix.shape[1] > len(plan.classes)
         or all(bool(np.all(each[:, 0] == 1)) for each in scored),
     }
 

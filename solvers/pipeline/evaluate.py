@@ -54,12 +54,13 @@ def curve(plan: PipelinePlan) -> Sequence[OperatingPoint]:
 def make_expected_outcome(plan: PipelinePlan, decision: Configuration) -> Expectations:
     """Return accuracy, coverage, and cost per item on the test rows.
 
-    Accuracy is None without accepted rows. Coverage is None if every item is answered.
+    Accuracy is None without accepted rows; with losses, it is the quality of all rows. Coverage is None if items are
+    not rejected.
     """
     coverage = decision.coverage
     return Expectations.from_figures(
-        accuracy=decision.conclusive_accuracy if coverage else None,
-        coverage=None if plan.after_last_stage == "answer" else coverage or None,
+        accuracy=decision.conclusive_accuracy if coverage or plan.losses is not None else None,
+        coverage=coverage or None if plan.rejects else None,
         cost=decision.cost,
         cost_error=plan.cost_error(decision.solution),
     )

@@ -26,11 +26,12 @@ from solvers.pipeline.front import (
     search_fewer_features,
     should_search_exactly,
 )
-from solvers.pipeline.objectives import read_feature_costs
+from solvers.pipeline.objectives import Evaluator, read_feature_costs
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.prepared_data import PreparedData
 from solvers.pipeline.savings import measure_pipeline_savings, replay_configuration
 from solvers.pipeline.summary import summarize
+from solvers.pipeline.threshold_search import score_front, search_with_losses
 from solvers.statistics import standard_error_of_mean
 
 
@@ -40,11 +41,12 @@ def fit(
     """Build a pipeline from a table of features.
 
     The summary has three baselines: all features in one stage with the reject option (if any), the same without it, and
-    one stage per feature, the cheapest first.
+    one stage per feature, the cheapest first. With losses, the first two are the same.
 
     Raises:
         InvalidRequest: for more than 63 features (20 for ``exact``), costs that depend on the item's size, a class with
-            fewer than 4 rows, unknown classes, or a learner that is not allowed or has no predict_proba.
+            fewer than 4 rows, unknown classes, options that losses do not allow, or a learner that is not allowed or
+            has no predict_proba.
     """
     check(DatasetFacts.from_dataset(dataset), options)
     run.progress(0, TOTAL, "preparing columns")
@@ -56,17 +58,14 @@ def fit(
     models = PipelineModels(learner.kind, kept, learner.train_models(kept))
     report = data.criteria.make_evaluator(test, lambda masks: models.predict_sets(learner, data.table[test], masks))
     items = dataset.item_codes[test]
-    errors = np.array(
-        [standard_error_of_mean(replay_configuration(report, genes).costs, items) for genes in front.chromosomes]
-    )
-    plan = assemble_plan(dataset, options, data, models, front, report(front.chromosomes), errors)
+    thresholds = [None] * len(front.chromosomes) if front.thresholds is None else front.thresholds.tolist()
+    settings = list(zip(front.chromosomes, thresholds, strict=True))
+    errors = [standard_error_of_mean(replay_configuration(report, *setting).costs, items) for setting in settings]
+    plan = assemble_plan(dataset, options, data, models, front, score_front(report, front), np.array(errors))
     parts = {"training": data.split.training, "validation": data.split.validation, "test": test}
-    summary = summarize(plan, front, count_split_rows(parts, dataset.item_codes), _baselines(data))
-    default = plan.chromosomes[plan.default_solution]
-    validation = data.make_evaluator(data.split.validation)
-    savings = measure_pipeline_savings(
-        default, data.make_evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng
-    )
+    evaluator, validation = data.make_evaluator(test), data.make_evaluator(data.split.validation)
+    summary = summarize(plan, front, count_split_rows(parts, dataset.item_codes), _baselines(evaluator, plan))
+    savings = measure_pipeline_savings(plan, evaluator, validation, items, rng)
     run.progress(TOTAL, TOTAL, "done")
     return FitResult(plan, summary, savings)
 
@@ -75,7 +74,7 @@ def check(facts: DatasetFacts, options: PipelineOptions) -> None:
     """Raise InvalidRequest for options that the dataset does not allow, without reading its rows."""
     assert isinstance(facts.spec, FeaturesSpec)
     if facts.spec.has_losses:
-        _refuse(("dataset", "spec", "losses"), "are not supported for a pipeline: build a policy or an index")
+        _check_options_with_losses(options)
     count = len(facts.spec.features)
     if count > MAX_FEATURES:
         _refuse(("dataset", "features"), f"must be at most {MAX_FEATURES}, got {count}")
@@ -91,6 +90,17 @@ def check(facts: DatasetFacts, options: PipelineOptions) -> None:
         _refuse(("search",), f"exact needs {needed} bytes for all feature sets; maximum is {MAX_BYTES}; use emsco")
     _check_classes(facts.classes, options)
     read_feature_costs(facts.spec)
+
+
+def _check_options_with_losses(options: PipelineOptions) -> None:
+    if options.confidence_threshold is not None:
+        _refuse(("confidence_threshold",), "cannot be set with losses: each configuration gets its own")
+    if options.after_last_stage == "reject":
+        _refuse(("after_last_stage",), "must be answer with losses; set reject_cost in the spec to reject items")
+    if options.search == "exact":
+        _refuse(("search",), "exact does not support losses; use emsco")
+    if options.positive_class is not None:
+        _refuse(("positive_class",), "cannot be set with losses; set a loss of its false positives instead")
 
 
 def _check_classes(classes: tuple[str, ...], options: PipelineOptions) -> None:
@@ -109,6 +119,8 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
 def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: BuildContext) -> FrontResult:
     """Find the front on the validation rows."""
     evaluator, n = data.make_evaluator(data.split.validation), len(data.criteria.costs)
+    if data.criteria.losses is not None:
+        return search_with_losses(evaluator, options, rng, run.progress)
     if should_search_exactly(options, n, len(data.table), slowly=data.learner.classifier is not None):
         front = search_exactly(evaluator, options.max_stages, run.progress)
     else:
@@ -118,16 +130,18 @@ def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generat
     )
 
 
-def _baselines(data: PreparedData) -> list[dict[str, Any]]:
-    """Evaluate simple configurations on the test rows."""
-    rows, costs = data.split.test, data.criteria.costs
-    n = len(costs)
+def _baselines(evaluator: Evaluator, plan: PipelinePlan) -> list[dict[str, Any]]:
+    """Evaluate simple configurations on the test rows, with losses at the threshold of the default configuration."""
+    n = len(plan.costs)
     everything, by_cost = np.zeros(n, dtype=np.int8), np.empty(n, dtype=np.int8)
-    by_cost[np.argsort(costs, kind="stable")] = np.arange(n)
-    evaluator = data.make_evaluator(rows)
+    by_cost[np.argsort(plan.costs, kind="stable")] = np.arange(n)
+    if plan.losses is not None:
+        evaluator = replace(evaluator, threshold=float(plan.quality_thresholds[plan.default_solution]))
     scores = tabulate_scores(evaluator(np.stack((everything, by_cost))))
-    plain = tabulate_scores(replace(evaluator, threshold=0.0)(everything[None]))[0]
-    named = {"all features, no reject": plain, "all features": scores[0], "one by one, cheapest first": scores[1]}
+    named = {"all features": scores[0], "one by one, cheapest first": scores[1]}
+    if plan.losses is None:
+        plain = tabulate_scores(replace(evaluator, threshold=0.0)(everything[None]))[0]
+        named = {"all features, no reject": plain, **named}
     return [
         {"name": name, "accuracy": float(row[1]), "coverage": float(row[0]), "cost": float(row[2])}
         for name, row in named.items()

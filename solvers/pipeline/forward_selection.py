@@ -33,12 +33,12 @@ def order_by_forward_selection(
     """Order features by forward selection.
 
     Free features come first. With ``for_its_cost``, the next feature is the one with the most additional correct rows
-    per cost; otherwise, the one with the most additional correct rows. Ties go to the cheaper feature, then to the
-    first.
+    per cost; otherwise, the one with the most additional correct rows. With losses, qualities count. Ties go to the
+    cheaper feature, then to the first.
     """
     n = len(costs)
     order: list[int] = []
-    right = 0
+    right = 0.0
     while len(order) < n:
         progress(len(order), n, "forward selection of features")
         remaining = np.setdiff1d(np.arange(n), order)
@@ -47,7 +47,7 @@ def order_by_forward_selection(
         gains = (scores.right - right) / np.where(paid, prices, 1.0)
         best = int(np.lexsort((remaining, prices, -gains, paid))[0])
         order.append(int(remaining[best]))
-        right = int(scores.right[best])
+        right = float(scores.right[best])
     return np.array(order, dtype=np.int64)
 
 

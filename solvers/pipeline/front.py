@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from models.arrays import Int8s
+from models.arrays import Floats, Int8s
 from models.pipeline import PipelineOptions
 from solvers.base import Progress, scale_progress
 from solvers.pipeline.answer_cache import MAX_BYTES
@@ -44,7 +44,8 @@ TRAINED, WALKED, ORDERED, DONE, TOTAL = 600, 800, 900, 990, 1000
 class FrontResult:
     """Front, (s, n), and its scores on validation rows.
 
-    Also states whether the front is exact, and why the search ended.
+    Also states whether the front is exact, and why the search ended. thresholds: (s,), the accept threshold of each
+    configuration with losses; None: one for all.
     """
 
     chromosomes: Int8s
@@ -52,6 +53,7 @@ class FrontResult:
     exact: bool
     examined: int
     ended: str
+    thresholds: Floats | None = None
 
 
 def estimate_answer_bytes(features: int, rows: int) -> int:
@@ -99,7 +101,7 @@ def search_fewer_features(
     evaluator: Evaluator, options: PipelineOptions, search: FrontResult, progress: Progress
 ) -> FrontResult:
     """Add configurations without some features to a front (see ``fewer_features``)."""
-    join = partial(merge_fronts, evaluator, only_where_they_dominate=options.after_last_stage == "reject")
+    join = partial(merge_fronts, evaluator, only_where_they_dominate=not evaluator.always_answers)
     fewer = _list_fewer(evaluator, options, search, progress)
     chromosomes, _ = join(search.chromosomes, fewer)
     cut = list_truncations(chromosomes)  # of the added ones, too

@@ -5,21 +5,28 @@ They are conclusiveness, conclusive accuracy, and cost.
 A row passes from stage to stage until a prediction is accepted, and pays for the features of every stage that it
 reaches. Counts are integers and sums of costs are exact (``unit_costs``), so equal configurations have equal
 objectives.
+
+With losses, every row gets an answer or a rejection, and the quality of an answer is 1 minus its loss as a share of the
+largest loss. The objectives are then the mean quality of all rows, which replaces Eq. 3 and 4, and the cost. So the
+configuration with the least sum of cost and loss is on the front.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int8s, Int32s, Int64s, UInt64s
 from models.cost import cost_function
+from models.losses import Losses
 from models.pipeline import PipelineOptions
-from solvers.pipeline.answer_cache import ACCEPTED, ALARM, CORRECT, MUST_ANSWER, AnswerCache, Thresholds, Train
+from solvers.pipeline.answer_cache import ACCEPTED, CORRECT, FLAGGED, MUST_ANSWER, AnswerCache, Thresholds, Train
 from solvers.pipeline.bit_packing import count_bits, pack_bits
 from solvers.pipeline.configurations import check_chromosomes, make_stage_masks
 from solvers.pipeline.unit_costs import FixedPointCosts
 
+DEFAULT_THRESHOLD = 0.75
+"""Accept threshold if none is requested."""
 BATCH_SIZE = 2048
 """Configurations per batch: enough to amortize numpy's overhead."""
 
@@ -29,17 +36,20 @@ class ConfigurationScores:
     """Scores of configurations on the evaluation rows.
 
     Attributes:
-        covered, right: (c,), numbers of accepted and correctly accepted rows.
+        covered: (c,), number of accepted rows; with losses, of rows that are not rejected.
+        right: (c,), number of correctly accepted rows; with losses, the sum of the qualities of all rows.
         cost: (c,), mean cost per row.
         alarms: (c,), number of false positives among ``negatives`` rows; None without a positive class.
+        has_losses: whether errors have losses.
     """
 
     rows: int
     covered: Int64s
-    right: Int64s
+    right: Floats
     cost: Floats
     alarms: Int64s | None = None
     negatives: int = 0
+    has_losses: bool = False
 
     @property
     def coverage(self) -> Floats:
@@ -48,8 +58,8 @@ class ConfigurationScores:
 
     @property
     def accuracy(self) -> Floats:
-        """Conclusive accuracy, g2 (Eq. 4); 0 if no row is covered."""
-        return np.asarray(self.right / np.maximum(self.covered, 1))
+        """Conclusive accuracy, g2 (Eq. 4), 0 if no row is covered; with losses, the mean quality of all rows."""
+        return np.asarray(self.right / (self.rows if self.has_losses else np.maximum(self.covered, 1)))
 
     @property
     def false_positive_rate(self) -> Floats:
@@ -60,9 +70,9 @@ class ConfigurationScores:
     def stack_objectives(self) -> Floats:
         """Return the objectives to maximize, (c, 3): coverage, accuracy, and -cost.
 
-        With false positives, the shape is (c, 4).
+        With false positives, the shape is (c, 4); with losses, it is (c, 2): quality and -cost.
         """
-        columns = [self.coverage, self.accuracy, -self.cost]
+        columns = [self.accuracy, -self.cost] if self.has_losses else [self.coverage, self.accuracy, -self.cost]
         return np.column_stack(columns if self.alarms is None else [*columns, 1 - self.false_positive_rate])
 
     def compute_norms(self) -> Floats:
@@ -70,7 +80,7 @@ class ConfigurationScores:
 
         All objectives are in [0, 1]. Inverse cost is relative to the cheapest of these configurations.
         """
-        objectives = [self.coverage, self.accuracy, compute_inverse_cost(self.cost)]
+        objectives = [self.accuracy, compute_inverse_cost(self.cost), *([] if self.has_losses else [self.coverage])]
         if self.alarms is not None:
             objectives.append(1 - self.false_positive_rate)
         return np.asarray(np.sqrt(sum(part * part for part in objectives)))
@@ -78,20 +88,19 @@ class ConfigurationScores:
     def take(self, indices: Int64s) -> "ConfigurationScores":
         """Select configurations by index."""
         alarms = None if self.alarms is None else self.alarms[indices]
-        return ConfigurationScores(
-            self.rows, self.covered[indices], self.right[indices], self.cost[indices], alarms, self.negatives
+        return replace(
+            self, covered=self.covered[indices], right=self.right[indices], cost=self.cost[indices], alarms=alarms
         )
 
     def append_scores(self, other: "ConfigurationScores") -> "ConfigurationScores":
         """Append scores of other configurations on the same rows."""
         both = None if self.alarms is None or other.alarms is None else np.concatenate((self.alarms, other.alarms))
-        return ConfigurationScores(
-            self.rows,
-            np.concatenate((self.covered, other.covered)),
-            np.concatenate((self.right, other.right)),
-            np.concatenate((self.cost, other.cost)),
-            both,
-            self.negatives,
+        return replace(
+            self,
+            covered=np.concatenate((self.covered, other.covered)),
+            right=np.concatenate((self.right, other.right)),
+            cost=np.concatenate((self.cost, other.cost)),
+            alarms=both,
         )
 
 
@@ -141,7 +150,7 @@ class Evaluator:
         return score_configurations(votes, indices, compute_stage_costs(genes, indices.shape[1], self.unit_costs), self)
 
     def get_votes(self, genes: Int8s) -> tuple[UInt64s, Int64s]:
-        """Return the votes of all feature sets, (m, 2 or 3, words), and the index of each stage's set, (c, stages)."""
+        """Return the votes of all feature sets, (m, sets, words), and the index of each stage's set, (c, stages)."""
         stages = max(int(genes.max(initial=0)) + 1, 1)
         masks = make_stage_masks(genes, stages)
         if self.always_answers:
@@ -168,31 +177,31 @@ def score_configurations(votes: UInt64s, indices: Int64s, paid: Floats, by: Eval
     """Score configurations on all rows.
 
     Args:
-        votes: (m, 2 or 3, words).
+        votes: (m, bit sets, words), from ``AnswerCache.get_votes``.
         indices: (c, stages), index in ``votes`` of each stage's feature set; the last index is repeated after the last
             stage.
         paid: (c, stages), cost of each stage.
     """
-    rows = by.answers.rows
+    answers, rows = by.answers, by.answers.rows
     rest = np.broadcast_to(pack_bits(np.ones(rows, dtype=bool)), (len(indices), votes.shape[2])).copy()
     reached = np.full(len(indices), rows, dtype=np.int64)
-    sums, right, alarms = (
-        np.zeros(len(indices)),
-        np.zeros(len(indices), dtype=np.int64),
-        np.zeros(len(indices), np.int64),
-    )
+    sums, flagged = np.zeros(len(indices)), np.zeros(len(indices), dtype=np.int64)
+    right = np.zeros((len(answers.weights), len(indices)), dtype=np.int64)
     for stage in range(indices.shape[1]):
         stage_votes = votes[indices[:, stage]]
         sums += paid[:, stage] * reached
-        right += count_bits(rest & stage_votes[:, CORRECT])
-        if votes.shape[1] > ALARM:
-            alarms += count_bits(rest & stage_votes[:, ALARM])
+        for place, counts in enumerate(right):
+            counts += count_bits(rest & stage_votes[:, CORRECT + place])
+        if answers.has_flags:
+            flagged += count_bits(rest & stage_votes[:, FLAGGED])
         rest &= ~stage_votes[:, ACCEPTED]
         reached = count_bits(rest)
     cost = by.unit_costs.compute_mean(sums, rows)
-    return ConfigurationScores(
-        rows, rows - reached, right, cost, alarms if votes.shape[1] > ALARM else None, by.answers.negatives
-    )
+    if answers.losses is not None:
+        quality = (answers.weights[:, None] * right).sum(axis=0)
+        return ConfigurationScores(rows, rows - flagged, quality, cost, has_losses=True)
+    alarms = flagged if answers.has_flags else None
+    return ConfigurationScores(rows, rows - reached, right[0].astype(np.float64), cost, alarms, answers.negatives)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,6 +215,7 @@ class EvaluationCriteria:
         thresholds: (classes,), by predicted class.
         positive: the class whose false-positive rate is an objective, if any.
         always_answers: whether the last stage must answer.
+        losses: losses of answers; None: all errors are equal.
     """
 
     labels: Int32s
@@ -214,26 +224,28 @@ class EvaluationCriteria:
     thresholds: Floats
     positive: int | None
     always_answers: bool
+    losses: Losses | None
 
     @classmethod
     def from_dataset(cls, dataset: FeatureTable, options: PipelineOptions) -> "EvaluationCriteria":
         """Return the criteria of a table and of the options of a build."""
-        threshold = options.confidence_threshold
+        threshold = DEFAULT_THRESHOLD if options.confidence_threshold is None else options.confidence_threshold
         by_class = [threshold[name] if isinstance(threshold, dict) else threshold for name in dataset.classes]
         positive = None if options.positive_class is None else dataset.classes.index(options.positive_class)
         costs = read_feature_costs(dataset.spec)
-        thresholds, answers = np.array(by_class, dtype=np.float64), options.after_last_stage == "answer"
-        return cls(dataset.labels, len(dataset.classes), costs, thresholds, positive, answers)
+        thresholds, losses = np.array(by_class, dtype=np.float64), dataset.losses
+        answers = losses is not None or options.after_last_stage == "answer"
+        return cls(dataset.labels, len(dataset.classes), costs, thresholds, positive, answers, losses)
 
     def make_evaluator(self, rows: Int64s, train: Train) -> Evaluator:
         """Return an evaluator on some rows.
 
         ``train`` trains feature sets and predicts these rows.
         """
-        answers = AnswerCache(train, self.labels[rows], classes=self.classes, positive=self.positive)
-        return Evaluator(
-            answers, FixedPointCosts.from_costs(self.costs, len(rows)), self.thresholds, self.always_answers
-        )
+        labels, losses = self.labels[rows], self.losses
+        answers = AnswerCache(train, labels, classes=self.classes, positive=self.positive, losses=losses)
+        threshold = self.thresholds if losses is None else 0.0
+        return Evaluator(answers, FixedPointCosts.from_costs(self.costs, len(rows)), threshold, self.always_answers)
 
 
 def read_feature_costs(spec: FeaturesSpec) -> Floats:

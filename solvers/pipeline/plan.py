@@ -24,7 +24,7 @@ from models.pipeline import (
 )
 from solvers.base import check_excluded_names, prepare_plan, run_in_process
 from solvers.learners.table_preparation import Preparation
-from solvers.pipeline.classifiers import predict
+from solvers.pipeline.classifiers import choose_answers, predict
 from solvers.pipeline.configurations import make_stage_masks
 from solvers.pipeline.contents import PipelineContents
 from solvers.pipeline.items import ItemReader
@@ -32,6 +32,7 @@ from solvers.statistics import standard_error
 
 REASON_REQUESTED = "requested by number"
 REASON_DEFAULT = "the most correct answers of all items; ties go to the cheapest"
+REASON_LEAST_TOTAL = "the least sum of cost and loss on the validation rows"
 REASON_CHEAPEST = "the cheapest that meets the minima, by cost on the validation rows"
 REASON_MOST_ACCURATE = "the most accurate within the budget on the validation rows; ties: higher coverage, then cheaper"
 ROUNDING = 1e-12
@@ -62,9 +63,16 @@ class PipelinePlan(PipelineContents):
         return tuple(tuple(own[:count]) for own, count in zip(masks, counts, strict=True))
 
     @cached_property
+    def _values(self) -> Floats:
+        """Share of items that get a correct answer on validation rows, (s,); with losses, minus the cost and loss."""
+        if self.losses is None:
+            return np.asarray(self.validated[:, 0] * self.validated[:, 1])
+        return np.asarray(-self.validated[:, 2] - self.losses.scale * (1 - self.validated[:, 1]))
+
+    @cached_property
     def default_solution(self) -> int:
         """The configuration without limits, chosen on validation rows."""
-        return int(np.argmax(self.validated[:, 0] * self.validated[:, 1]))
+        return int(np.argmax(self._values))
 
     @cached_property
     def safe_costs(self) -> Floats:
@@ -74,8 +82,14 @@ class PipelinePlan(PipelineContents):
     @cached_property
     def _lower_bounds(self) -> tuple[Floats, Floats]:
         """Lower bounds of accuracy and coverage, (s,) each."""
-        accuracies, coverages = _bound_below(self.tested, self.validated, self.independence * self.held_out)
-        return accuracies, np.ones_like(coverages) if self.after_last_stage == "answer" else coverages
+        rows = self.independence * self.held_out
+        accuracies, coverages = _bound_below(self.tested, self.validated, rows, is_of_all=self.losses is not None)
+        return accuracies, coverages if self.rejects else np.ones_like(coverages)
+
+    @property
+    def rejects(self) -> bool:
+        """Whether items may be rejected."""
+        return self.after_last_stage == "reject" if self.losses is None else self.losses.rejects
 
     @cached_property
     def _ranks(self) -> Int64s:
@@ -99,19 +113,19 @@ class PipelinePlan(PipelineContents):
         and test rows together. Among these configurations, scores on the validation rows decide, which reduces the
         selection bias of the reported test scores. With ``budget``, the most accurate configuration is chosen; ties go
         to higher coverage, then to lower cost. With lower bounds only, the cheapest one is chosen. Without limits, the
-        one with the most correct answers is chosen.
+        one with the most correct answers is chosen, or with losses, the one with the least sum of cost and loss.
 
         Raises Infeasible, with the nearest configuration, if none meets the limits. O(s) for s configurations.
         """
         if query.solution is not None:
             return self.get_configuration(query.solution)
         cost, accuracy, coverage = query.mean_budget, query.min_accuracy, query.min_coverage
+        default = REASON_DEFAULT if self.losses is None else REASON_LEAST_TOTAL
         if cost is None and accuracy is None and coverage is None and not query.excluded:
-            return self._decision(self.default_solution, REASON_DEFAULT)
+            return self._decision(self.default_solution, default)
         available = self._available(query.excluded) if query.excluded else True
         if cost is None and accuracy is None and coverage is None:
-            right = np.where(available, self.validated[:, 0] * self.validated[:, 1], -1.0)
-            return self._decision(int(right.argmax()), REASON_DEFAULT)
+            return self._decision(int(np.where(available, self._values, -np.inf).argmax()), default)
         meets_minima = (self._lower_bounds[0] >= (accuracy or 0.0)) & (self._lower_bounds[1] >= (coverage or 0.0))
         feasible = np.flatnonzero(meets_minima & available & (self.safe_costs <= (np.inf if cost is None else cost)))
         if not len(feasible):
@@ -144,9 +158,10 @@ class PipelinePlan(PipelineContents):
         """Return the standard error of a configuration's cost."""
         return float(self.tested_cost_errors[solution])
 
-    @property
-    def confidence_threshold(self) -> float | dict[str, float]:
-        """Accept threshold: one number, or one per class if they differ."""
+    def get_threshold(self, solution: int) -> float | dict[str, float]:
+        """Return a configuration's accept threshold: one number, or one per class if they differ."""
+        if self.losses is not None:
+            return float(self.quality_thresholds[solution])
         numbers: list[float] = self.thresholds.tolist()
         return numbers[0] if len(set(numbers)) == 1 else dict(zip(self.classes, numbers, strict=True))
 
@@ -230,16 +245,18 @@ class PipelinePlan(PipelineContents):
                 break
             probabilities = self._predict_probabilities(mask, table[rest], modules, run_in)
             every[rest] = probabilities
-            codes = probabilities.argmax(axis=1)
-            confidences = probabilities[np.arange(len(rest)), codes]
+            codes, qualities = choose_answers(probabilities, self.losses)
+            with_reject = np.column_stack((probabilities, probabilities.max(axis=1)))
+            confidences = with_reject[np.arange(len(rest)), codes]
             last = stage == len(self._masks[solution]) - 1
-            accepted = (confidences >= self.thresholds[codes]) | (last and self.after_last_stage == "answer")
+            thresholds = self.thresholds[codes] if self.losses is None else self.quality_thresholds[solution]
+            accepted = (qualities >= thresholds) | (last and self.after_last_stage == "answer")
             for row, code, confidence, is_accepted in zip(
                 rest.tolist(), codes.tolist(), confidences.tolist(), accepted, strict=True
             ):
-                if is_accepted:
+                if is_accepted and code < len(self.classes):
                     steps[row] = Classify(label=self.classes[code], confidence=confidence, stage=stage)
-                elif last:
+                elif is_accepted or last:
                     steps[row] = Reject(confidence=confidence, stage=stage)
             rest = rest[~accepted]
         return tuple(step for step in steps if step is not None), every
@@ -286,7 +303,8 @@ class PipelinePlan(PipelineContents):
         decision = self._decided.get((solution, reason))
         if decision is None:
             facts = self._facts(solution)
-            facts |= {"confidence_threshold": self.confidence_threshold, "after_last_stage": self.after_last_stage}
+            threshold = self.get_threshold(solution)
+            facts |= {"confidence_threshold": threshold, "after_last_stage": self.after_last_stage}
             decision = PipelineDecision(**facts, reason=reason)
             self._decided[solution, reason] = decision
         return decision
@@ -325,16 +343,19 @@ def _safe_costs(costs: Floats, errors: Floats) -> Floats:
     return np.asarray(costs + np.where(errors > ROUNDING * costs, errors, 0.0))
 
 
-def _bound_below(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:
+def _bound_below(tested: Floats, validated: Floats, rows: float, *, is_of_all: bool) -> tuple[Floats, Floats]:
     """Return lower bounds of accuracies and coverages, (s,) each.
 
     They are estimates on the test and validation rows together (``rows`` of each), minus a standard error. They are at
     most the values on the test rows, and at least 0.
+
+    is_of_all: whether accuracies are of all rows, not of covered ones.
     """
-    covered = tested[:, 0] + validated[:, 0]
-    right = tested[:, 0] * tested[:, 1] + validated[:, 0] * validated[:, 1]
-    accuracies, coverages = right / np.maximum(covered, 1 / rows), covered / 2
-    spare = standard_error(accuracies, np.maximum(rows * covered, 1.0)), standard_error(coverages, 2 * rows)
+    coverages = (tested[:, 0] + validated[:, 0]) / 2
+    shares = np.ones((2, len(tested))) if is_of_all else np.stack((tested[:, 0], validated[:, 0]))
+    graded = shares.sum(axis=0)
+    accuracies = (shares[0] * tested[:, 1] + shares[1] * validated[:, 1]) / np.maximum(graded, 1 / rows)
+    spare = standard_error(accuracies, np.maximum(rows * graded, 1.0)), standard_error(coverages, 2 * rows)
     least = np.minimum(accuracies - spare[0], tested[:, 1]), np.minimum(coverages - spare[1], tested[:, 0])
     return np.maximum(least[0], 0.0), np.maximum(least[1], 0.0)
 

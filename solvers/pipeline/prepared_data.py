@@ -51,7 +51,8 @@ class PreparedData:
         table = preparation.apply(dataset.values)
         prepared = table[split.training], dataset.labels[split.training], len(dataset.classes)
         columns = _columns(dataset.spec, preparation)
-        learner = Learner.from_options(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
+        seed = int(rng.integers(2**32))
+        learner = Learner.from_options(prepared, columns, options, run.learner_modules, dataset.losses, seed)
         return cls(split, preparation, table, learner, EvaluationCriteria.from_dataset(dataset, options))
 
     def make_evaluator(self, rows: Int64s) -> Evaluator:

@@ -4,6 +4,7 @@ Baselines are single classifiers on fixed feature sets, and simple chains.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from solvers.pipeline.answer_cache import ACCEPTED, CORRECT
 from solvers.pipeline.bit_packing import unpack_bits
 from solvers.pipeline.configurations import make_single_stage
 from solvers.pipeline.objectives import Evaluator, compute_stage_costs
+from solvers.pipeline.plan import PipelinePlan
 from solvers.savings import BaselineReplays, Replay, measure_savings, name_feature_set
 
 MAX_CHEAPEST_BASELINES = 12
@@ -24,35 +26,44 @@ MAX_FORWARD = 12
 
 
 def measure_pipeline_savings(
-    configuration: Int8s,
-    report: Evaluator,
-    choose: Evaluator,
-    names: Sequence[str],
-    costs: Floats,
-    items: Int64s,
-    unit: str,
-    rng: np.random.Generator,
+    plan: PipelinePlan, report: Evaluator, choose: Evaluator, items: Int64s, rng: np.random.Generator
 ) -> Savings:
-    """Measure the savings of a configuration, (n,), compared with baselines.
+    """Measure the savings of the default configuration compared with baselines.
 
-    Baselines have the same reject option. Accuracy is the share of correct answers among all items.
+    Baselines have the same reject option. Accuracy is the share of correct answers among all items, or with losses, the
+    mean quality. With losses, each chain of stages has the plan's threshold of least cost and loss on validation rows.
 
     Args:
         report: evaluator on the test rows.
-        choose: evaluator on the validation rows; it selects features.
-        names, costs: (n,), of features.
+        choose: evaluator on the validation rows; it selects features and thresholds.
         items: item codes of the test rows.
-        unit: of costs.
     """
-    alone = {name: replay_configuration(report, genes) for name, genes in list_fixed_sets(names, costs, choose).items()}
+    names, costs, default = plan.features, plan.costs, plan.default_solution
     one_by_one = np.empty(len(costs), dtype=np.int8)
     one_by_one[np.argsort(costs, kind="stable")] = np.arange(len(costs))
-    alone["one by one, the cheapest first"] = replay_configuration(report, one_by_one)
-    alone |= {name: replay_configuration(report, genes) for name, genes in _two_stages(names, costs).items()}
-    alternatives = BaselineReplays.from_replays(alone, items, "all features", unit)
-    return measure_savings(
-        "the default configuration, over all items", replay_configuration(report, configuration), alternatives, rng
+    chains = {"one by one, the cheapest first": one_by_one, **_two_stages(names, costs)}
+    alone = {name: replay_configuration(report, genes) for name, genes in list_fixed_sets(names, costs, choose).items()}
+    alone |= {
+        name: replay_configuration(report, genes, _choose_threshold(plan, choose, genes))
+        for name, genes in chains.items()
+    }
+    losses = plan.losses
+    scale = 0.0 if losses is None else losses.scale
+    alternatives = BaselineReplays.from_replays(alone, items, "all features", plan.unit, scale)
+    own = replay_configuration(
+        report, plan.chromosomes[default], None if losses is None else float(plan.quality_thresholds[default])
     )
+    return measure_savings("the default configuration, over all items", own, alternatives, rng)
+
+
+def _choose_threshold(plan: PipelinePlan, choose: Evaluator, genes: Int8s) -> float | None:
+    """Return the plan's threshold with which a configuration, (n,), has the least cost and loss on validation rows."""
+    if plan.losses is None:
+        return None
+    thresholds = np.unique(plan.quality_thresholds).tolist()
+    scores = [replace(choose, threshold=threshold)(genes[None]) for threshold in thresholds]
+    totals = [float((one.cost + plan.losses.scale * (1 - one.accuracy))[0]) for one in scores]
+    return float(thresholds[int(np.argmin(totals))])
 
 
 def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
@@ -69,16 +80,22 @@ def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
     return chains
 
 
-def replay_configuration(evaluator: Evaluator, configuration: Int8s) -> Replay:
-    """Return correctness and cost of each row under a configuration."""
-    genes, stages, rows = configuration[None], int(configuration.max()) + 1, evaluator.answers.rows
+def replay_configuration(evaluator: Evaluator, configuration: Int8s, threshold: float | None = None) -> Replay:
+    """Return the quality of each row's answer, 0 if it is rejected without losses, and its cost.
+
+    threshold: None: the evaluator's own.
+    """
+    if threshold is not None:
+        evaluator = replace(evaluator, threshold=threshold)
+    genes = configuration[None]
+    stages, rows, weights = int(configuration.max()) + 1, evaluator.answers.rows, evaluator.answers.weights
     votes, indices = evaluator.get_votes(genes)
     bits = unpack_bits(votes, rows)[indices[0]]
     paid = compute_stage_costs(genes, stages, evaluator.unit_costs)[0]
     pending, right, costs = np.ones(rows, dtype=bool), np.zeros(rows), np.zeros(rows)
     for stage in range(stages):
         costs += paid[stage] * pending
-        right += pending & bits[stage, CORRECT]
+        right += pending * (weights @ bits[stage, CORRECT : CORRECT + len(weights)])
         pending &= ~bits[stage, ACCEPTED]
     return Replay(right, np.asarray(evaluator.unit_costs.compute_mean(costs, 1)))
 

@@ -1,6 +1,6 @@
 """Operating points of a pipeline, evaluated on unseen rows.
 
-A rejected item counts as not correct.
+A rejected item counts as not correct; with losses, it has the loss of a reject.
 """
 
 from typing import Any
@@ -31,6 +31,10 @@ def replay_settings(plan: PipelinePlan, dataset: FeatureTable) -> list[SettingRe
             continue
         done.add(chosen.solution)
         codes, costs = plan.classify(chosen.solution, dataset.values)
-        right = np.equal(codes, dataset.labels).astype(np.float64)
+        right = (
+            np.equal(codes, dataset.labels).astype(np.float64)
+            if plan.losses is None
+            else 1 - plan.losses.measure(dataset.labels, codes)
+        )
         points.append(SettingReplay({"budget": float(limits[place])}, Replay(right, costs)))
     return points

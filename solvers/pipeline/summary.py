@@ -24,7 +24,7 @@ def summarize(
     return {
         "unit": plan.unit,
         **counts,
-        "confidence_threshold": plan.confidence_threshold,
+        "confidence_threshold": plan.get_threshold(plan.default_solution),
         "after_last_stage": plan.after_last_stage,
         "search": "exact" if front.exact else "emsco",
         "examined": front.examined,

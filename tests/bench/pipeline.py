@@ -129,13 +129,13 @@ class Prepared:
         tables = [preparation.apply(values[part]) for part in places]
         columns = tuple(tuple(range(ends[i], ends[i + 1])) for i in range(n))
         parts = [labels[part] for part in places]
-        learner = Learner(tables[0], parts[0], int(labels.max()) + 1, columns, None, 1.0, ())
+        learner = Learner(tables[0], parts[0], int(labels.max()) + 1, columns, None, 1.0, (), None)
         return cls(case, learner, tables, parts)
 
     def evaluator(self, part: int, threshold: float | None = None) -> Evaluator:
         """Evaluate on a part, at the case's threshold unless another is given."""
 
-        def answers(masks: UInt64s) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+        def answers(masks: UInt64s) -> tuple[NDArray[np.float32], NDArray[np.integer]]:
             confidence, codes = self.learner.train_and_predict(self.tables[part], masks)
             return confidence.astype(np.float32), codes
 

@@ -95,6 +95,19 @@ def test_policies_acquire_features_and_follow_losses() -> None:
     assert recalls[1] > recalls[0]
 
 
+def test_pipelines_follow_losses_and_then_reject_no_row() -> None:
+    learned, unseen, labels, truths = tumors()
+    losses = {"malignant": {"benign": 50.0}, "benign": {"malignant": 1.0}}
+    plain, careful = (
+        PipelineClassifier([0.01] * 6, losses=given, params={"after_last_stage": "answer"}).fit(learned, labels)
+        for given in (None, losses)
+    )
+    sick = truths == "malignant"
+    recalls = [(one.predict(unseen)[sick] == "malignant").mean() for one in (plain, careful)]
+    assert recalls[1] > recalls[0]
+    assert not careful.rejected_.any()
+
+
 def test_pipelines_count_rejected_rows_as_not_answered() -> None:
     learned, unseen, labels, truths = tumors()
     fitted = PipelineClassifier(params={"confidence_threshold": 0.9, "max_stages": 2}).fit(learned, labels)

@@ -24,6 +24,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "portfolio": {"samples": "auto"},
     "index": {},
     "policy": {"points": 8, "trees": 24, "folds": 4},
+    "pipeline": {},
 }
 ROWS, UNSEEN = 1500, 20_000
 
@@ -79,12 +80,12 @@ def test_a_cheap_person_answers_more_items(kind: str) -> None:
     dear, cheap = (built(kind, price).savings for price in (6.0, 0.5))
     assert dear is not None
     assert cheap is not None
-    assert cheap.cost + (cheap.loss or 0.0) <= 0.5 + 1e-9
+    first = built(kind, 0.5).plan.costs.min() if kind == "pipeline" else 0.0  # a pipeline starts with a feature
+    assert cheap.cost + (cheap.loss or 0.0) <= first + 0.5 + 1e-9
     assert cheap.cost + (cheap.loss or 0.0) < dear.cost + (dear.loss or 0.0)
 
 
-@pytest.mark.parametrize("kind", first_quick(["cascade", "portfolio"]))
-@pytest.mark.slow
+@pytest.mark.parametrize("kind", first_quick(["pipeline", "cascade", "portfolio"]))
 def test_explicit_equal_losses_give_the_plan_of_today(kind: str) -> None:
     equal = {one: {other: 1.0 for other in LOSSES if other != one} for one in LOSSES}
     options = KINDS[kind].options.model_validate(PARAMS[kind])
@@ -146,11 +147,20 @@ def test_rejected_items_are_evaluated_as_such(kind: str) -> None:
     assert np.isnan(evaluated.grade_answers(items)[0])
 
 
-def test_kinds_that_cannot_use_losses_refuse_them() -> None:
-    features = dataset("pipeline", 1, 100)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("confidence_threshold", 0.8),
+        ("after_last_stage", "reject"),
+        ("search", "exact"),
+        ("positive_class", "a"),
+    ],
+)
+def test_pipelines_refuse_options_that_losses_replace(name: str, value: Any) -> None:
+    options = KINDS["pipeline"].options.model_validate({name: value})
     with pytest.raises(InvalidRequest) as refused:
-        KINDS["pipeline"].fit(features, KINDS["pipeline"].options(), make_generator(0), BuildContext())
-    assert refused.value.faults[0].loc == ("dataset", "spec", "losses")
+        KINDS["pipeline"].fit(dataset("pipeline", 1, 100), options, make_generator(0), BuildContext())
+    assert refused.value.faults[0].loc == (name,)
 
 
 def test_a_classifier_of_that_name_and_prices_by_class_without_a_label_are_refused() -> None:

@@ -282,9 +282,8 @@ def test_the_three_halting_rules() -> None:
     assert patient.generations >= 3
 
     def scored(genes: Int8s, covered: Int64s) -> ConfigurationScores:
-        return ConfigurationScores(
-            1 + int(covered.max()), 1 + covered, 1 + covered, np.asarray(1.0 + covered, dtype=np.float64)
-        )
+        right, cost = (np.asarray(1.0 + covered, dtype=np.float64) for _ in range(2))
+        return ConfigurationScores(1 + int(covered.max()), 1 + covered, right, cost)
 
     def alike(genes: Int8s) -> ConfigurationScores:
         return scored(genes, np.zeros(len(genes), dtype=np.int64))
@@ -319,7 +318,7 @@ def test_one_feature_and_63_features_work() -> None:
 
     def evaluate(genes: Int8s) -> ConfigurationScores:
         stages = count_stages(genes)
-        return ConfigurationScores(100, 100 - stages, 90 - stages, 10.0 / stages)
+        return ConfigurationScores(100, 100 - stages, np.asarray(90.0 - stages, dtype=np.float64), 10.0 / stages)
 
     assert evolve_front(evaluate, 1, 5, QUICK, np.random.default_rng(0)).front.chromosomes.tolist() == [[0]]
     wide = evolve_front(evaluate, 63, 5, QUICK, np.random.default_rng(0)).front

@@ -98,6 +98,8 @@ BROKEN: dict[str, Any] = {
     "model_bytes": np.zeros(3, dtype=np.int8),
     "tested_cost_errors": np.full(1, -1.0),
     "after_last_stage": "ask",
+    "loss_matrix": np.ones((2, 2)),
+    "quality_thresholds": np.array([0.5]),
 }
 
 
