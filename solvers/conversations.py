@@ -67,22 +67,6 @@ def allow_models(state: ConversationState, names: Sequence[str], strengths: Floa
     return np.asarray(strengths >= strengths[list(names).index(state.escalated_to)])
 
 
-def choose_model(estimates: Floats, costs: Floats, accuracy_price: float, allowed: Bools) -> int:
-    """Return the model with the highest estimate minus cost, in units of accuracy.
-
-    Costs include the cost of switching, so another model than that of the last turn is chosen only if its gain exceeds
-    this cost.
-
-    Args:
-        estimates: (m,), estimated probability that each model answers correctly.
-        costs: (m,), from ``price_turn``.
-        accuracy_price: cost of one unit of accuracy; the reciprocal of the budget's shadow price.
-        allowed: (m,), at least one.
-    """
-    values = np.where(allowed, estimates * accuracy_price - costs, -np.inf)
-    return int(np.argmax(values))
-
-
 def advance_state(
     state: ConversationState, answered_by: str, input_tokens: int, strengths: Mapping[str, float], latch: int
 ) -> ConversationState:

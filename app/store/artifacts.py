@@ -137,10 +137,6 @@ class Artifacts:
         behind = sorted(one for one in ids if last is None or one > parse_id(last))
         return self._cut(behind[: limit + 1], limit, len(ids))
 
-    def list_active(self, kind: str | None = None, name: str | None = None) -> list[ArtifactRecord]:
-        """Return all active versions, optionally of one kind or name."""
-        return list(iterate_pages(lambda cursor: self.list_page(kind, name, limit=MAX_PAGE_SIZE, cursor=cursor)))
-
     def versions_page(
         self, kind: str, name: str, *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None
     ) -> Page[ArtifactRecord]:

@@ -166,10 +166,6 @@ class Store:
         data: bytes | None = self.execute("get", make_store_key("blob", digest))
         return None if data is None else verify_checksum(data, digest)
 
-    def announce_change(self, message: str) -> None:
-        """Notify all servers that active versions have changed; the message names the artifact, or all."""
-        self.execute("publish", CHANNEL, message)
-
     @contextmanager
     def read_announcements(self) -> Iterator[Callable[[float], list[str]]]:
         """Yield a function ``wait(seconds)`` that returns the next announcements.

@@ -108,11 +108,6 @@ class BudgetStream:
         share = self.remaining_share(spending)
         return 0.0 if share <= 0 else max(self.gain * (share - cost) / share, -1.0)
 
-    def record_cost(self, spending: StreamSpending, cost: float) -> StreamSpending:
-        """Return the state after a query with this cost."""
-        lean = min(max(spending.credit + self.credit_change(spending, cost), -MAX_CREDIT), self.max_credit)
-        return StreamSpending(spending.spent + cost, spending.queries + 1, lean)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamAccount:

@@ -21,7 +21,6 @@ from solvers.conversations import (
     TokenPrices,
     advance_state,
     allow_models,
-    choose_model,
     price_turn,
 )
 
@@ -88,7 +87,7 @@ def shrink_estimate(values: Floats) -> tuple[float, float]:
 def decide_stateless(one: Conversation, turn: int, state: ConversationState, prompt: float) -> int:
     mean, variance = shrink_estimate(one.estimated[turn : turn + 1])
     costs = price_turn(PRICES, SYSTEM + 450 * MEAN_TURNS / 2, 300.0, np.zeros(2))
-    return choose_model(estimate_accuracy(mean, variance), costs, ACCURACY_PRICE, np.ones(2, dtype=bool))
+    return int(np.argmax(estimate_accuracy(mean, variance) * ACCURACY_PRICE - costs))
 
 
 def make_aware_rule(window: int, latch: int) -> Rule:
@@ -97,7 +96,8 @@ def make_aware_rule(window: int, latch: int) -> Rule:
         cached = np.array([state.cached.get(name, 0) for name in NAMES])
         costs = price_turn(PRICES, prompt, 300.0, cached)
         allowed = allow_models(state, NAMES, np.array(list(STRENGTHS.values())))
-        return choose_model(estimate_accuracy(mean, variance), costs, ACCURACY_PRICE, allowed)
+        values = estimate_accuracy(mean, variance) * ACCURACY_PRICE - costs
+        return int(np.argmax(np.where(allowed, values, -np.inf)))
 
     return decide
 

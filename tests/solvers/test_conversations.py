@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.arrays import Floats
@@ -12,7 +12,6 @@ from solvers.conversations import (
     TokenPrices,
     advance_state,
     allow_models,
-    choose_model,
     price_turn,
 )
 
@@ -54,23 +53,13 @@ def test_a_model_that_was_chosen_stays_chosen_with_its_prefix_cached(
     one: TokenPrices, estimates: Floats, prompt: int, cached: int, last: int, price: float
 ) -> None:
     """And a switch gains more than it costs."""
-    every, prefix = np.ones(M, dtype=bool), np.zeros(M)
-    before = choose_model(estimates, price_turn(one, prompt, 0, prefix), price, every)
+    prefix = np.zeros(M)
+    before = int(np.argmax(estimates * price - price_turn(one, prompt, 0, prefix)))
     prefix[last] = cached
     costs = price_turn(one, prompt, 0, prefix)
-    after = choose_model(estimates, costs, price, every)
+    after = int(np.argmax(estimates * price - costs))
     assert before != last or after == last
     assert after == last or price * (estimates[after] - estimates[last]) >= costs[after] - costs[last]
-
-
-@given(estimates=shares, costs=arrays, price=amounts)
-def test_accuracy_that_costs_nothing_is_taken_and_accuracy_without_a_price_is_not(
-    estimates: Floats, costs: Floats, price: float
-) -> None:
-    every = np.ones(M, dtype=bool)
-    assert costs[choose_model(estimates, costs, 0.0, every)] == costs.min()
-    assume(price > 0)
-    assert estimates[choose_model(estimates, np.zeros(M), price, every)] == estimates.max()
 
 
 @given(answers=st.lists(st.sampled_from(NAMES), max_size=12), latch=st.integers(0, 4))

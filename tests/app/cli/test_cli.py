@@ -260,7 +260,7 @@ def test_artifacts_are_listed_shown_and_rolled_back(run: Run, repos: Repositorie
     assert repos.artifacts.get_record("cascade", "plan").version == 1
     items = parsed(run("artifacts", "cascade", "plan", "--json"))["items"]
     assert [(item["version"], item["active"]) for item in items] == [(1, True), (2, False)]
-    active = [record.model_dump(mode="json") for record in repos.artifacts.list_active()]
+    active = [record.model_dump(mode="json") for record in repos.artifacts.list_page().items]
     assert parsed(run("artifacts", "--json")) == {"items": active}
 
 

@@ -13,7 +13,7 @@ from app.serving.catalog import FULL_REFRESH_INTERVAL_S, Catalog
 from app.serving.refresh import CatalogThread
 from app.settings import Settings
 from app.store.artifacts import decode_plan
-from app.store.client import make_store_key
+from app.store.client import CHANNEL, make_store_key
 from app.store.embedded import EmbeddedRedis
 from app.store.pointers import Pointers
 from app.store.repositories import Repositories, open_repositories
@@ -206,7 +206,7 @@ def test_the_thread_follows_an_announcement_within_a_second(repos: Repositories)
         wait_for(lambda: ("cascade", "older") not in catalog.plans, 1.0)
         assert catalog.problems == {}
         moved_by_an_older_version(repos, 1)
-        repos.store.announce_change("cascade/plan")
+        repos.store.execute("publish", CHANNEL, "cascade/plan")
         wait_for(lambda: version(catalog) == 1, 1.0)
     assert (counts["chores"] >= 3, counts["note"] >= 3, "revive" in counts) == (True, True, False)
 

@@ -34,9 +34,9 @@ def test_versions_of_each_name_count_from_1_and_the_newest_is_active(repos: Repo
     assert repos.artifacts.get_record("cascade", "plan") == records[2]
     assert repos.artifacts.get_pointers() == {("cascade", "plan"): (3, records[2].sha256)}
     assert stored.publish(repos, "b").version == 1
-    assert [(r.name, r.version) for r in repos.artifacts.list_active()] == [("b", 1), ("plan", 3)]
-    assert [r.name for r in repos.artifacts.list_active(name="b")] == ["b"]
-    assert repos.artifacts.list_active("index") == []
+    assert [(r.name, r.version) for r in repos.artifacts.list_page().items] == [("b", 1), ("plan", 3)]
+    assert [r.name for r in repos.artifacts.list_page(name="b").items] == ["b"]
+    assert repos.artifacts.list_page("index").items == []
 
 
 def test_a_record_tells_what_the_bytes_hold(repos: Repositories) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from app.store.client import Pipeline, Store, add_blob_reference, make_store_key, remove_blob_reference
+from app.store.client import CHANNEL, Pipeline, Store, add_blob_reference, make_store_key, remove_blob_reference
 from app.store.embedded import EmbeddedRedis
 from app.store.embedded_files import socket_path
 from app.store.repositories import Repositories, open_repositories
@@ -22,7 +22,6 @@ EVERY_CALL: dict[str, Callable[[Repositories], Any]] = {
     "ping": lambda repos: repos.store.check_connection(),
     "members": lambda repos: repos.store.get_members("x"),
     "blob": lambda repos: repos.store.get_blob("x"),
-    "announce": lambda repos: repos.store.announce_change("x"),
     "announcements": lambda repos: repos.store.read_announcements().__enter__(),
     "dataset put": stored.put_trace,
     "dataset list": lambda repos: repos.datasets.get_infos(),
@@ -30,7 +29,6 @@ EVERY_CALL: dict[str, Callable[[Repositories], Any]] = {
     "dataset delete": lambda repos: repos.datasets.delete("trace"),
     "publish": stored.publish,
     "pointers": lambda repos: repos.artifacts.get_pointers(),
-    "active": lambda repos: repos.artifacts.list_active(),
     "versions": lambda repos: repos.artifacts.list_versions("cascade", "plan"),
     "record": lambda repos: repos.artifacts.get_record("cascade", "plan"),
     "activate": lambda repos: repos.artifacts.activate("cascade", "plan", 1),
@@ -121,7 +119,7 @@ def test_a_change_runs_again_if_what_it_watched_was_changed_meanwhile(store: Sto
 def test_an_announcement_is_heard(store: Store) -> None:
     with store.read_announcements() as wait:
         assert not wait(0.05)
-        store.announce_change("cascade/x")
+        store.execute("publish", CHANNEL, "cascade/x")
         assert wait(2.0) == ["cascade/x"]
         assert not wait(0.05)
     store.client.set("a", b'{"x": 1}')

@@ -53,7 +53,7 @@ def test_other_artifacts_keep_what_is_theirs(repos: Repositories) -> None:
     # as if bytes were shared
     repos.store.client.sadd(make_store_key("refs", stored.publish(repos).sha256), "artifact/index/else/1")
     repos.artifacts.delete_all(*ID)
-    assert [record.name for record in repos.artifacts.list_active()] == ["other"]
+    assert [record.name for record in repos.artifacts.list_page().items] == ["other"]
     with pytest.raises(UnknownArtifact, match="'plan' not found; available: other"):
         repos.artifacts.delete_all(*ID)
     with pytest.raises(UnknownArtifact):
@@ -91,7 +91,7 @@ def test_a_full_store_can_be_emptied(repos: Repositories) -> None:
     try:
         repos.artifacts.delete("cascade", "other", 1)
         repos.artifacts.delete_all(*ID)
-        assert [record.name for record in repos.artifacts.list_active()] == ["other"]
+        assert [record.name for record in repos.artifacts.list_page().items] == ["other"]
     finally:
         repos.store.client.config_set("maxmemory", 0)
     for _ in range(2):

@@ -7,6 +7,7 @@ from models.arrays import Floats
 from solvers.portfolio.constrained import Constraint, assign_constrained
 from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamLimits, StreamSpending
 from solvers.portfolio.shadow_prices import ShadowPrices
+from tests.support.stream_ledger import record_cost
 
 COSTS, TOKENS = np.array([1.0, 3.0, 5.0, 9.0]), np.array([1.0, 6.0, 2.0, 8.0])
 QUERIES, BUDGET = 1_000, 4.0
@@ -32,7 +33,7 @@ def stream_of(worths: Floats, tokens: float, prices: ShadowPrices, *, is_priced:
         net = np.where(able, row - (terms.price_resources(states) if is_priced else 0.0), -np.inf)
         choice = prices.choose(net, COSTS, max(terms.current_budget(states), float(COSTS[able].min())))
         taken = zip(terms.accounts, states, strict=True)
-        states = tuple(account.stream.record_cost(state, float(account.uses[choice])) for account, state in taken)
+        states = tuple(record_cost(account.stream, state, float(account.uses[choice])) for account, state in taken)
         savings += float(row[choice])
     assert states[0].spent <= BUDGET * QUERIES * (1 + 1e-9)
     assert states[1].spent <= tokens * QUERIES * (1 + 1e-9)
@@ -52,7 +53,7 @@ def test_a_stream_with_a_scarce_resource_is_worth_nearly_what_the_best_batch_is(
 
 def test_a_resource_that_is_not_scarce_costs_nothing() -> None:
     plenty = BudgetStream.from_resource(100.0, 10, 1.0)
-    assert plenty.record_cost(StreamSpending(), 1.0).credit == 0.0
+    assert record_cost(plenty, StreamSpending(), 1.0).credit == 0.0
     assert plenty.current_price(StreamSpending()) == 0.0
     assert plenty.current_price(StreamSpending(100.0, 10, -1.0)) == 0.0
 

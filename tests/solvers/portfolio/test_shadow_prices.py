@@ -9,6 +9,7 @@ from models.errors import Infeasible
 from solvers.portfolio.pacing import BudgetStream, StreamSpending
 from solvers.portfolio.shadow_prices import ShadowPrices
 from tests.support.cases import first_quick
+from tests.support.stream_ledger import record_cost
 
 COSTS = np.array([0.15, 0.22, 0.53, 1.0])
 STRENGTHS = np.array([0.55, 0.62, 0.75, 0.85])
@@ -65,7 +66,7 @@ def run(prices: ShadowPrices, stream: BudgetStream, values: np.ndarray) -> float
     so_far = StreamSpending()
     for row in values:
         choice = prices.choose(row, COSTS, stream.current_budget(so_far), stream.max_cost(so_far))
-        so_far = stream.record_cost(so_far, float(COSTS[choice]))
+        so_far = record_cost(stream, so_far, float(COSTS[choice]))
         assert so_far.spent <= stream.total * (1 + 1e-9)
     return so_far.spent
 
