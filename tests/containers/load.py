@@ -8,7 +8,7 @@ from itertools import cycle
 import httpx
 
 from tests.support.patience import patient
-from tests.support.services import LOOK_UP, Asked, look_ups
+from tests.support.services import LOOK_UP, Asked
 
 PROBLEM = {"classifiers": [{"name": "K1", "execution_time": 1.0, "success_probability": 1.0}]}
 
@@ -27,15 +27,20 @@ def decision(reply: httpx.Response) -> object:
 
 @contextmanager
 def unshaken(
-    asked: Asked, callers: int = 1, read: Callable[[httpx.Response], object] = content, posting: bool = False
+    asked: Asked,
+    callers: int = 1,
+    read: Callable[[httpx.Response], object] = content,
+    posting: bool = False,
+    look_up: str = LOOK_UP,
 ) -> Iterator[None]:
     """Look up all the while: each answer must be the one from before, and none may wait long.
 
     ``told`` says what must be the same; with ``posting`` every second question is a POST, which no proxy asks twice.
     """
-    look_ups(asked, 1)
-    ways = [("GET", LOOK_UP, None), ("POST", "/v1/cascades/solve", PROBLEM)][: 1 + posting]
-    before = [read(asked.client.request(method, path, json=body)) for method, path, body in ways]
+    ways = [("GET", look_up, None), ("POST", "/v1/cascades/solve", PROBLEM)][: 1 + posting]
+    replies = [asked.client.request(method, path, json=body) for method, path, body in ways]
+    assert [reply.status_code for reply in replies] == [200] * len(replies), replies[0].text
+    before = [read(reply) for reply in replies]
     wrong: list[str] = []
     stop = threading.Event()
 
