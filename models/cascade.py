@@ -125,9 +125,16 @@ class CascadeStep(Value):
     confidence_threshold: float | None = Field(
         description="accept threshold: the least confidence to accept the answer; null: accept every answer"
     )
+    label_thresholds: dict[str, float] = Field(
+        default={}, description="accept thresholds by predicted label, for labels whose threshold differs"
+    )
     execution_time: float = Field(description="mean execution time, in the artifact's unit")
     worst_case_time: float = Field(description="worst-case execution time, in the artifact's unit")
     probability_of_reaching: float = Field(description="share of items that reach this step")
+
+    def get_threshold(self, label: str | None) -> float | None:
+        """Return the accept threshold of a predicted label; None: every answer is accepted."""
+        return self.label_thresholds.get(label or "", self.confidence_threshold)
 
 
 class CascadeLimits(HasBudget):
@@ -294,6 +301,11 @@ class CascadeOptions(ChatOptions):
         gt=0,
         le=1,
         description="the quantile of the build half's times that is used as worst-case time; 1: the maximum",
+    )
+    label_thresholds: bool = Field(
+        default=True,
+        description="whether accept thresholds of the trade-off curve may depend on the predicted label, where "
+        "cross-validation supports it; false for systems that compare only the confidence, such as KServe",
     )
     in_time_order: bool = Field(
         default=False,

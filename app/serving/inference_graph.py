@@ -5,7 +5,7 @@ from typing import Any
 
 from models.cascade import CascadeRunDecision
 from models.columns import find_duplicate_name
-from models.errors import InvalidRequest
+from models.errors import Fault, InvalidRequest
 
 _NO_NAME = re.compile(r"[^a-z0-9-]+")
 
@@ -20,8 +20,11 @@ def inference_graph(name: str, decision: CascadeRunDecision, confidence: str) ->
     Args:
         confidence: gjson path of the confidence in a step's reply.
     Raises:
-        InvalidRequest: two classifiers would have the same name in Kubernetes.
+        InvalidRequest: two classifiers would have the same name in Kubernetes, or thresholds depend on the label.
     """
+    if any(step.label_thresholds for step in decision.steps):
+        message = "conditions cannot depend on the label: send a deadline, or build with label_thresholds: false"
+        raise InvalidRequest.from_faults(Fault(("label_thresholds",), message))
     names = [make_dns_label(step.classifier) for step in decision.steps]
     repeated = find_duplicate_name(names)
     if repeated is not None:

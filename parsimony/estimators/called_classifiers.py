@@ -15,7 +15,7 @@ from solvers import KINDS
 from solvers.kind import make_query
 
 Call = Callable[[str, Any], Any]
-"""Calls a classifier for the rows with these indices; returns its confidences."""
+"""Calls a classifier for the rows with these indices; returns its encoded labels and its confidences."""
 Predictions = Mapping[str, tuple[Any, Any]]
 """Labels and confidences, (n,) each, by classifier."""
 
@@ -124,7 +124,8 @@ class RoutingClassifier(BuiltClassifier, _BaseComposition):  # type: ignore[misc
             if name not in table:
                 raise ValueError(f"predictions must have {name!r}, got {', '.join(table)}")
             answers[rows] = table[name][0][rows]
-            return table[name][1][rows]
+            labels = answers[rows]
+            return np.where(np.isin(labels, self.classes_), self._encode(labels), None), table[name][1][rows]
 
         self._decide_rows(len(answers), X, call)
         return answers
@@ -142,7 +143,7 @@ class RoutingClassifier(BuiltClassifier, _BaseComposition):  # type: ignore[misc
 
         def call(name: str, rows: Any) -> Any:
             probabilities[rows] = self.estimators_[name].predict_proba(_safe_indexing(X, rows))
-            return probabilities[rows].max(axis=1)
+            return self._encode(self.classes_[probabilities[rows].argmax(axis=1)]), probabilities[rows].max(axis=1)
 
         self._decide_rows(len(probabilities), X, call)
         return probabilities
@@ -216,12 +217,13 @@ class CascadeClassifier(RoutingClassifier):
         waiting = np.arange(n)
         self.costs_, self.answered_by_ = np.zeros(n), np.full(n, "", dtype=object)
         for step in steps:
-            confidences = call(step.classifier, waiting)
+            labels, confidences = call(step.classifier, waiting)
             self.costs_[waiting] += self.costs[step.classifier]
             self.answered_by_[waiting] = step.classifier
             if step.confidence_threshold is None:
                 break
-            waiting = waiting[~(confidences >= step.confidence_threshold)]
+            thresholds = np.array([step.get_threshold(label) for label in labels])
+            waiting = waiting[~(confidences >= thresholds)]
             if not len(waiting):
                 break
 

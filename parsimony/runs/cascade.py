@@ -21,7 +21,7 @@ from parsimony.runs.steps import (
 )
 
 Step = Mapping[str, Any]
-"""A step of a cascade's decision: ``classifier``, ``confidence_threshold``, and its times, in the artifact's unit."""
+"""A step of a cascade's decision: ``classifier``, its thresholds, and its times, in the artifact's unit."""
 Continue = Callable[[Sequence[str], float], Sequence[Step] | None]
 """Returns the best further steps, given the classifiers called and the remaining seconds; None: none is in time."""
 
@@ -83,7 +83,7 @@ def _call_timeout(remaining_seconds: float, step: Step, ahead: Sequence[Step], u
 def _is_accepted(step: Step, result: CallResult) -> bool:
     if result.label is None:
         return False
-    threshold = step["confidence_threshold"]
+    threshold = step.get("label_thresholds", {}).get(result.label, step["confidence_threshold"])
     if threshold is None or result.verdict is not None:
         return threshold is None or result.verdict == "accept"
     return result.confidence is not None and bool(result.confidence >= threshold)

@@ -54,7 +54,8 @@ def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> 
     values, last = items.values[at], steps[-1]
     earlier: list[tuple[float, str]] = []
     for place, step in enumerate(steps):
-        name, threshold = step.classifier, step.confidence_threshold
+        name = step.classifier
+        threshold = step.get_threshold(label_from_cell(values.get(f"{name}.label")))
         if f"{name}.label" in values and values[f"{name}.label"] is None:
             continue
         if threshold is None or step is last:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.arrays import Bools, Int32s, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 from models.cascade import (
     CascadeQuery,
     CascadeRunDecision,
@@ -220,10 +220,8 @@ class CascadePlan(CascadeContents):
     def _point_answer(self, i: int) -> dict[str, Any]:
         """Return the decision of a point, ignoring the query's limits."""
         calls = self.call_slice(i)
-        reached = zip(
-            *(each[calls].tolist() for each in (self.point_members, self.point_thresholds, self.point_reaching)),
-            strict=True,
-        )
+        arrays = self.point_members, self.point_thresholds, self.label_thresholds, self.point_reaching
+        reached = zip(*(each[calls].tolist() for each in arrays), strict=True)
         return {
             "cascade": self._point_cascade(i),
             "expected_duration": float(self.point_expected[i]),
@@ -236,13 +234,23 @@ class CascadePlan(CascadeContents):
                 CascadeStep(
                     classifier=self.point_names[k],
                     confidence_threshold=_nan_to_none(threshold),
+                    label_thresholds={
+                        label: own
+                        for label, own in zip(self.point_labels, by_label, strict=True)
+                        if not isnan(own) and own != threshold
+                    },
                     execution_time=float(self.point_times[k]),
                     worst_case_time=float(self.point_worst_times[k]),
                     probability_of_reaching=reaching,
                 )
-                for k, threshold, reaching in reached
+                for k, threshold, by_label, reaching in reached
             ),
         }
+
+    @property
+    def label_thresholds(self) -> Floats:
+        """Accept thresholds of each call by label, (r, L)."""
+        return self.point_label_thresholds.reshape(len(self.point_members), len(self.point_labels))
 
     def call_slice(self, i: int) -> slice:
         """Return the slice of a point's calls."""

@@ -35,13 +35,16 @@ def replay_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[Set
         plan.point_worst_times,
         np.ones(len(places), dtype=bool),
         dataset.item_codes[rows],
+        _find_label_codes(dataset.classes, plan.point_labels)[dataset.predictions[where]],
     )
     walked = []
     for query, point in plan.list_reachable_points():
         calls = plan.call_slice(point)
         cost, wrong, _ = known.replay_rows(
             ThresholdCascade(
-                tuple(plan.point_members[calls].tolist()), tuple(plan.point_thresholds[calls].tolist()[:-1])
+                tuple(plan.point_members[calls].tolist()),
+                tuple(plan.point_thresholds[calls].tolist()[:-1]),
+                tuple(map(tuple, plan.label_thresholds[calls].tolist()[:-1])) if plan.point_labels else (),
             )
         )
         walked.append(SettingReplay({name: round_up(limit) for name, limit in query.items()}, Replay(1 - wrong, cost)))
@@ -55,6 +58,12 @@ def _replay_deadlines(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[S
         costs, right, _ = simulate_rows(known, plan.members[plan.offsets[step] : plan.offsets[step + 1]].tolist())
         points.append(SettingReplay({"deadline": deadline}, Replay(right.astype(np.float64), costs)))
     return points
+
+
+def _find_label_codes(classes: tuple[str, ...], labels: tuple[str, ...]) -> Int64s:
+    """Return the index in ``labels`` of each class, (c + 1,); -1 for other classes and for no answer."""
+    codes = {name: code for code, name in enumerate(labels)}
+    return np.array([*(codes.get(name, -1) for name in classes), -1], dtype=np.int64)
 
 
 def _column_places(dataset: Trace, names: tuple[str, ...]) -> Int64s:

@@ -94,7 +94,7 @@ def test_a_fit_reports_progress_to_its_end_and_stops_when_told(name: str) -> Non
         KINDS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), BuildContext(stop))
 
 
-MAY_LACK = {"thresholds", "point_thresholds", "validated", "tested", "curve_estimates"}
+MAY_LACK = {"thresholds", "point_thresholds", "point_label_thresholds", "validated", "tested", "curve_estimates"}
 """Arrays that hold NaN where there is no number."""
 OF_MODELS = {
     *("model_numbers", "fills", "shifts", "scales", "low", "span", "items", "lambdas", "cell_fills", "ranges"),
@@ -116,7 +116,9 @@ def test_a_number_outside_its_range_is_refused(name: str) -> None:
     plan = fit(name).plan
     arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
     floats = [field for field, each in arrays.items() if isinstance(each, np.ndarray) and each.dtype.kind == "f"]
-    signed = {"thresholds", "point_thresholds"} if name == "cascade" else {"curve_cost_offsets"}
+    signed = (
+        {"thresholds", "point_thresholds", "point_label_thresholds"} if name == "cascade" else {"curve_cost_offsets"}
+    )
     allowed = {np.nan: MAY_LACK, np.inf: {"lambdas"}, -np.inf: set(), 1e300: OF_MODELS, -3.0: OF_MODELS | signed}
     for value, may_hold in allowed.items():
         for field in (field for field in floats if arrays[field].size and field not in may_hold):

@@ -19,15 +19,24 @@ const bar = (share) => {
   return h("div", { class: "bar", "aria-hidden": "true" }, filled);
 };
 
+function describeThreshold({ confidence_threshold: threshold, label_thresholds: byLabel }) {
+  if (threshold === null) return ". ";
+  const own = Object.entries(byLabel);
+  const labels = own.slice(0, 5).map(([label, least]) => `${number(least)} for ${label}`);
+  const further = own.length > 5 ? [`and other thresholds for ${own.length - 5} further labels`] : [];
+  const other = own.length ? ` (${[...labels, ...further].join(", ")})` : "";
+  return ` if its confidence is at least ${number(threshold)}${other}. `;
+}
+
 async function describeCascade({ limits }, { path, unit }) {
   const { steps, maximum_duration: most } = await get(path("decision", limits));
-  const sentences = steps.map(({ classifier, confidence_threshold: threshold, probability_of_reaching: share }, at) => [
+  const sentences = steps.map((step, at) => [
     at ? "Otherwise, call " : "Call ",
-    h("strong", {}, classifier),
+    h("strong", {}, step.classifier),
     " and accept its answer",
-    threshold === null ? ". " : ` if its confidence is at least ${number(threshold)}. `,
-    `${percent(share)} of items reach this step.`,
-    bar(share),
+    describeThreshold(step),
+    `${percent(step.probability_of_reaching)} of items reach this step.`,
+    bar(step.probability_of_reaching),
   ]);
   const limit = `In the worst case, an item takes ${number(most)} ${unit}.`;
   return [list(sentences), quantityOf(unit) === "time" ? h("p", {}, limit) : null];

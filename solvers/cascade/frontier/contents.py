@@ -38,6 +38,10 @@ class FrontierContents:
     """(r,) classifiers in calling order, as indices of ``point_names``."""
     point_thresholds: Thresholds = field(default_factory=_empty_array)
     """(r,) accept thresholds, NaN where every answer is accepted."""
+    point_labels: tuple[str, ...] = ()
+    """L labels with thresholds of their own."""
+    point_label_thresholds: Thresholds = field(default_factory=_empty_array)
+    """(r L,) accept thresholds of each call by label, NaN where every answer is accepted."""
     point_reaching: Probabilities = field(default_factory=_empty_array)
     """(r,) probability that the call is made."""
     point_maxima: Amounts = field(default_factory=_empty_array)
@@ -72,6 +76,8 @@ class FrontierContents:
         ends = self.point_offsets
         invariants = {
             "different names": len(set(self.point_names)) == n,
+            "different labels with a threshold of each call": len(set(self.point_labels)) == len(self.point_labels)
+            and self.point_label_thresholds.shape == (r * len(self.point_labels),),
             "times of each name": all(each.shape == (n,) for each in of_classifiers),
             "results of each point": all(each.shape == (p,) for each in of_points),
             f"at most {MAX_POINTS} points": p <= MAX_POINTS,

@@ -1,4 +1,4 @@
-"""Replay of a threshold cascade on rows of a trace, by calibrated confidence."""
+"""Replay of a threshold cascade on rows of a trace, by calibrated or raw confidence."""
 
 import math
 from collections.abc import Sequence
@@ -22,6 +22,13 @@ class ThresholdCascade:
     members: tuple[int, ...]
     thresholds: tuple[float, ...]
     """One threshold per member but the last."""
+    by_label: tuple[tuple[float, ...], ...] = ()
+    """Thresholds by predicted label, L per member but the last; (): they do not depend on the label."""
+
+    def list_thresholds(self) -> list[Floats]:
+        """Return the thresholds of each member but the last, (L + 1,) or (1,): by label, and for other labels."""
+        by_label = self.by_label or ((),) * len(self.thresholds)
+        return [np.array([*own, common]) for own, common in zip(by_label, self.thresholds, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +42,7 @@ class CalibratedRows:
         worst: (n,), worst-case times.
         has_confidence: (n,), whether a classifier returns confidences; one without confidences must be called last.
         items: (N,), equal for rows of one item.
+        labels: (N, n), codes of predicted labels; -1 for none.
     """
 
     confidences: Floats
@@ -43,6 +51,7 @@ class CalibratedRows:
     worst: Floats
     has_confidence: Bools
     items: Int64s
+    labels: Int64s
 
     def take(self, rows: Int64s) -> "CalibratedRows":
         """Return some of the rows."""
@@ -53,6 +62,7 @@ class CalibratedRows:
             self.worst,
             self.has_confidence,
             self.items[rows],
+            self.labels[rows],
         )
 
     def replay_rows(self, cascade: ThresholdCascade) -> tuple[Floats, Floats, list[float]]:
@@ -65,10 +75,13 @@ class CalibratedRows:
         n = len(self.wrong)
         cost, wrong, reaching = np.zeros(n), np.zeros(n), []
         waiting = np.arange(n)
-        for k, threshold in zip(cascade.members, (*cascade.thresholds, -np.inf), strict=True):
+        for k, thresholds in zip(cascade.members, (*cascade.list_thresholds(), None), strict=True):
             reaching.append(len(waiting) / n)
             cost[waiting] += self.costs[waiting, k]
-            accepted = self.confidences[waiting, k] >= threshold if threshold > -np.inf else np.ones(len(waiting), bool)
+            accepted = np.ones(len(waiting), dtype=bool)
+            if thresholds is not None:
+                own = thresholds[self.labels[waiting, k]] if cascade.by_label else thresholds[0]
+                accepted = self.confidences[waiting, k] >= own
             wrong[waiting[accepted]] = self.wrong[waiting[accepted], k]
             waiting = waiting[~accepted]
         return cost, wrong, reaching

@@ -46,7 +46,7 @@ fields that a definition does not have, so none may be there."""
 
 
 def decision(*names: str) -> CascadeRunDecision:
-    times = {"execution_time": 1.0, "worst_case_time": 1.0, "probability_of_reaching": 1.0}
+    times: Any = {"execution_time": 1.0, "worst_case_time": 1.0, "probability_of_reaching": 1.0}
     steps = tuple(
         CascadeStep(classifier=name, confidence_threshold=None if name == names[-1] else 0.25, **times)
         for name in names

@@ -10,20 +10,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import InvalidRequest, Trace, TraceSpec
+from models.arrays import Floats, Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from solvers.base import BuildContext
 from solvers.cascade import CascadePlan, fit, kind
 from solvers.cascade.frontier.acceptance_levels import AcceptanceProgram, choose_levels, choose_prices, find_candidates
-from solvers.cascade.frontier.calibration import calibrate_confidences
+from solvers.cascade.frontier.calibration import CalibratedConfidences, calibrate_confidences
 from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
 from solvers.cascade.frontier.search import compute_complexity_penalty, search_frontier, select_cascades
 from solvers.cascade.frontier.separate_thresholds import RankedRows
+from solvers.cascade.setting_replays import replay_frontier
 from tests.support.replays import COSTS, NAMES, World
 from tests.support.strategies import random_trace
 
 BUDGETS = (1.0, 2.0, 3.0, 6.0, 8.0, 10.0)
 """Budgets of the comparison with single classifiers: the prices of these, and some between."""
+
+
+def unlabeled(confidences: Floats) -> Int64s:
+    return np.full(confidences.shape, -1, dtype=np.int64)
+
+
+def calibrate(confidences: Floats, quality: Floats, items: Int64s) -> CalibratedConfidences:
+    return calibrate_confidences(confidences, quality, items, unlabeled(confidences), 0)
 
 
 def random_rows(seed: int, count: int, n: int, *, measured: bool = False) -> CalibratedRows:
@@ -34,7 +44,9 @@ def random_rows(seed: int, count: int, n: int, *, measured: bool = False) -> Cal
     wrong = (rng.random((count, n)) > chances).astype(np.float64)
     costs = np.tile(np.sort(rng.uniform(1, 20, n)), (count, 1))
     costs *= 1 + 0.5 * rng.random(costs.shape) * measured
-    return CalibratedRows(chances, wrong, costs, costs.max(axis=0), np.ones(n, dtype=bool), np.arange(count))
+    return CalibratedRows(
+        chances, wrong, costs, costs.max(axis=0), np.ones(n, dtype=bool), np.arange(count), unlabeled(chances)
+    )
 
 
 def all_cascades(n: int, level: float) -> list[ThresholdCascade]:
@@ -124,7 +136,9 @@ def test_separate_thresholds_are_kept_where_rows_carry_them_and_not_where_they_a
     right = np.column_stack((chances[:, 0] > 0.7, chances[:, 1] > 0.2, np.ones(4000)))
     wrong = 1 - right.astype(np.float64)
     costs = np.array([1.0, 2.0, 20.0])
-    rows = CalibratedRows(chances, wrong, np.tile(costs, (4000, 1)), costs, np.ones(3, bool), np.arange(4000))
+    rows = CalibratedRows(
+        chances, wrong, np.tile(costs, (4000, 1)), costs, np.ones(3, bool), np.arange(4000), unlabeled(chances)
+    )
     kept = search_frontier(rows)
     assert kept.separate
     assert any(rows.mean_outcome(one)[1] == 0 and rows.mean_outcome(one)[0] < 12 for one in kept.cascades)
@@ -135,7 +149,7 @@ def test_chances_rise_with_the_confidence_whatever_its_scale(rows: int, kinds: s
     rng = np.random.default_rng(rows)
     confidences = rng.random(rows)
     quality = (rng.random(rows) < confidences**2).astype(np.float64)
-    plain, percent = (calibrate_confidences(scale * confidences, quality, np.arange(rows)) for scale in (1, 100))
+    plain, percent = (calibrate(scale * confidences, quality, np.arange(rows)) for scale in (1, 100))
     ordered = plain.values[np.argsort(confidences)]
     assert plain.kind in kinds
     assert np.all(np.diff(ordered) >= -1e-12)
@@ -147,8 +161,8 @@ def test_chances_rise_with_the_confidence_whatever_its_scale(rows: int, kinds: s
 
 def test_a_confidence_that_tells_nothing_or_the_contrary_gives_one_chance() -> None:
     quality = np.array([1.0, 0.0] * 30)
-    assert set(calibrate_confidences(np.full(60, 0.7), quality, np.arange(60)).values.tolist()) == {0.5}
-    contrary = calibrate_confidences(np.linspace(1, 0, 60), np.sort(np.random.default_rng(0).random(60)), np.arange(60))
+    assert set(calibrate(np.full(60, 0.7), quality, np.arange(60)).values.tolist()) == {0.5}
+    contrary = calibrate(np.linspace(1, 0, 60), np.sort(np.random.default_rng(0).random(60)), np.arange(60))
     assert np.ptp(contrary.values) == 0
 
 
@@ -160,7 +174,7 @@ def test_rows_of_one_item_do_not_calibrate_each_other() -> None:
         items = rng.permutation(np.repeat(np.arange(150), 8))
         confidences, quality = rng.random(150)[items], (rng.random(150) < 0.7).astype(np.float64)[items]
         for named, codes in ((True, items), (False, np.arange(len(items)))):
-            stepped[named] += calibrate_confidences(confidences, quality, codes).kind == "isotonic"
+            stepped[named] += calibrate(confidences, quality, codes).kind == "isotonic"
     assert stepped[True] <= 5
     assert stepped[False] >= 15
 
@@ -304,17 +318,13 @@ def reach(plan: CascadePlan, world: World, budget: float) -> float:
     """Return the share of a world's rows that the mixture of a budget answers correctly."""
     chosen = plan.select_points(CascadeQuery(budget=budget, item="some"))
     assert chosen is not None
-    wrong = (~world.correct).astype(np.float64)
-    rows = CalibratedRows(
-        world.confidences, wrong, world.costs, world.costs.max(axis=0), np.ones(3, bool), np.arange(len(wrong))
-    )
-    order, right = [NAMES.index(name) for name in plan.point_names], []
-    for point in (chosen.first, chosen.second):
-        calls = plan.call_slice(point)
-        members = tuple(order[k] for k in plan.point_members[calls].tolist())
-        cascade = ThresholdCascade(members, tuple(plan.point_thresholds[calls].tolist()[:-1]))
-        right.append(1 - rows.mean_outcome(cascade)[1])
-    return float(right[0] + chosen.share * (right[1] - right[0]))
+    dataset = world.dataset("cascade")
+    assert isinstance(dataset, Trace)
+    replays = replay_frontier(plan, dataset, np.arange(dataset.rows))
+    shares = [float(one.replay.right.mean()) for one in replays]
+    points = [point for _, point in plan.list_reachable_points()]
+    first, second = (shares[points.index(point)] for point in (chosen.first, chosen.second))
+    return first + chosen.share * (second - first)
 
 
 @pytest.mark.slow
@@ -364,6 +374,8 @@ def test_classifiers_without_confidence_come_last_or_alone() -> None:
         ("point_accuracies", np.full(99, 0.5)),
         ("point_thresholds", np.array([np.inf])),
         ("point_names", ("a", "a")),
+        ("point_labels", ("a",)),
+        ("point_label_thresholds", np.array([0.5])),
         ("point_reaching", np.array([2.0])),
         ("point_maxima", np.array(3.0)),
     ],
@@ -433,7 +445,13 @@ def test_a_further_classifier_has_to_set_more_rows_right_than_chance_would() -> 
     chances = np.column_stack((np.where(np.arange(200) % 50 > 0, 0.9, 0.1), np.full(200, 0.5)))
     costs = np.tile([1.0, 1.1], (200, 1))
     rows = CalibratedRows(
-        chances, 1 - right.astype(float), costs, costs.max(axis=0), np.ones(2, bool), np.arange(len(costs))
+        chances,
+        1 - right.astype(float),
+        costs,
+        costs.max(axis=0),
+        np.ones(2, bool),
+        np.arange(len(costs)),
+        unlabeled(chances),
     )
     pair = ThresholdCascade((0, 1), (0.5,))
     assert rows.mean_outcome(pair)[1] < rows.mean_outcome(ThresholdCascade((0,), ()))[1]
