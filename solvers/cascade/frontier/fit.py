@@ -168,11 +168,10 @@ def _describe_points(
     """Return the arrays of the points: learned results on all rows, and cross-fitted figures.
 
     Args:
-        inflation: factor of the variance of cross-fitted costs, because folds share the rows that learn. Single
-            classifiers learn nothing. Source: Nadeau and Bengio, *Inference for the generalization error*, 2003.
+        inflation: factor of the variance of cross-fitted costs, because folds share the rows that learn. Source: Nadeau
+            and Bengio, *Inference for the generalization error*, 2003.
     """
     items, cascades = rows.items[outcomes.rows], plan.cascades
-    factors = np.where([len(one.members) == 1 for one in cascades], 1.0, inflation**0.5)
     no_failure = 1 / (effective_rows(items) + 2)  # rule of succession: all rows correct is no proof
     return {
         "point_offsets": np.cumsum([0, *(len(one.members) for one in cascades)], dtype=np.int64),
@@ -183,7 +182,7 @@ def _describe_points(
         "point_expected": plan.costs,
         "point_learned_accuracies": np.maximum(1 - plan.errors, 0.0),
         "point_costs": outcomes.costs.mean(axis=1),
-        "point_cost_errors": standard_error_of_mean(outcomes.costs, items) * factors,
+        "point_cost_errors": standard_error_of_mean(outcomes.costs, items) * inflation**0.5,
         "point_accuracies": np.clip(outcomes.right.mean(axis=1), 0.0, 1.0),
         "point_accuracy_errors": np.maximum(standard_error_of_mean(outcomes.right, items), no_failure),
     }
