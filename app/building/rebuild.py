@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from app.processes.clock import current_timestamp
+from app.processes.clock import SECONDS_PER_DAY, current_timestamp
 from app.store.datasets import hash_dataset
 from app.store.feedback import FeedbackRow
 from app.store.repositories import Repositories
@@ -22,7 +22,6 @@ from solvers.base import make_generator
 
 MIN_ROWS_SINCE_CHANGE = 200
 """After an alarm a rebuild learns from the rows since the change point alone if there are this many."""
-SECONDS_PER_DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 import time
 from datetime import UTC, datetime
 
+SECONDS_PER_DAY = 86_400
+
 
 def current_timestamp() -> str:
     """Return the current time in UTC, ISO 8601, with milliseconds."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from app.observability.metrics import Metrics
+from app.processes.clock import SECONDS_PER_DAY
 from app.recording.log_file import LogFile
 from app.recording.segments import compact_recording
 from app.store.recordings import StoredRecording
@@ -25,7 +26,6 @@ GROUP_COMMIT_S = 0.5
 COMPACTION_INTERVAL_S = 60.0
 SEGMENT_BYTES = 16 * 2**20
 """Bytes after which a log becomes a segment, unless the recording's bounds are small."""
-SECONDS_PER_DAY = 86_400.0
 MAX_WAITING = 50_000
 """Rows that wait for the disk; further rows of runs are dropped, and logged."""
 

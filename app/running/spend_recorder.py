@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from app.processes.background_flush import BackgroundFlush
+from app.processes.clock import SECONDS_PER_DAY
 from app.running.endpoint_caller import EndpointCaller
 from app.running.executor import CallPricing
 from app.serving.catalog import LoadedArtifact
@@ -22,7 +23,6 @@ from parsimony.runs.steps import CallResult
 from solvers.base import Plan
 
 logger = logging.getLogger("parsimony.spend")
-SECONDS_PER_DAY = 86400
 MAX_GROUPS = 50_000
 """Groups that wait for the store; costs of further ones are not recorded, and a warning is logged."""
 
