@@ -74,6 +74,8 @@ def should_search_exactly(options: PipelineOptions, features: int, rows: int, *,
     [True, False]
     >>> should_search_exactly(PipelineOptions(), 14, 100_000, slowly=False)
     False
+    >>> should_search_exactly(PipelineOptions(positive_class="ill"), 5, 690, slowly=False)
+    False
     """
     if options.search != "auto":
         return options.search == "exact"
