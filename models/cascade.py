@@ -134,7 +134,8 @@ class CascadeStep(Value):
 
     def get_threshold(self, label: str | None) -> float | None:
         """Return the accept threshold of a predicted label; None: every answer is accepted."""
-        return self.label_thresholds.get(label or "", self.confidence_threshold)
+        common = self.confidence_threshold
+        return common if label is None else self.label_thresholds.get(label, common)
 
 
 class CascadeLimits(HasBudget):

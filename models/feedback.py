@@ -36,8 +36,8 @@ class Estimates(Value):
     )
     coverage: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="coverage: share of items that get an answer; the accuracy is that of these items; null: "
-        "every item gets one",
+        description="coverage: share of items that get an answer; without losses, the accuracy is that of "
+        "these items; null: every item gets one",
     )
     cost: Amount | None = Field(default=None, description="mean cost per item, in the artifact's unit")
     time: Amount | None = Field(default=None, description="mean time per item, in the artifact's unit")

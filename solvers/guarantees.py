@@ -84,7 +84,8 @@ def check_guarantees(kind: AnyKind, facts: DatasetFacts, options: Any, guarantee
             if name not in truths:
                 fault = f"must be a class of the label: {', '.join(truths[:20])}"
                 raise InvalidRequest.from_faults(Fault(("guarantees", limit, name), fault))
-    spec_with_losses = facts.spec.model_copy(update={"losses": {}})
+    losses = {truth: {answer: 2.0 for answer in truths if answer != truth} for truth in truths}
+    spec_with_losses = facts.spec.model_copy(update={"losses": losses})
     kind.check(facts.model_copy(update={"spec": spec_with_losses}), options)
 
 

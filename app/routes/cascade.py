@@ -16,7 +16,6 @@ from app.routes.dependencies import (
     run_in_solver,
 )
 from app.routes.kind_routes import KindRoutes
-from app.serving.decision_replies import with_default_limits
 from app.serving.inference_graph import inference_graph
 from models.cascade import CascadeDecision, CascadeQuery, DeadlinesReply, SolveRequest
 from models.limits import Budget
@@ -75,12 +74,12 @@ async def inference_graph_of(
 ) -> dict[str, Any]:
     """Return the cascade as a KServe InferenceGraph.
 
-    Its steps have conditions on the previous confidence. A service has its classifier's name, in lower-case letters,
-    digits, and dashes.
+    Its steps have conditions on the previous confidence. Without limits, it is the cascade for deadlines that are long
+    enough for any. Thresholds that depend on the label are rejected: build with label_thresholds: false. A service has
+    its classifier's name, in lower-case letters, digits, and dashes.
     """
     loaded = await get_loaded_artifact(context, cascade.kind, name, version)
     query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, budget=budget)
-    query = with_default_limits(loaded, query)
     return inference_graph(name, loaded.plan.decide(query), confidence)
 
 

@@ -137,7 +137,8 @@ class _Reader:
         if outcome.classifier is not None:
             _refuse_unknown(outcome.classifier, self._live(ref))
         qualities = {} if outcome.row is None else self._qualities(record, outcome.row, outcome.embedding)
-        count = self.counts.setdefault(ref, AddedOutcomes(KINDS[ref.kind].count_evidence_rows(record.summary)))
+        evidence_rows = KINDS[ref.kind].count_evidence_rows(record.summary)
+        count = self.counts.setdefault(ref, AddedOutcomes(evidence_rows, record.losses is not None))
         if qualities and ref not in self.seeded:
             count.seeds = self._seeds(record)
             self.seeded.add(ref)

@@ -52,11 +52,11 @@ def with_intervals(estimates: Expectations, rows: int, losses: LossPrices | None
     """Return estimates with 95 % intervals for means over a number of rows.
 
     Estimates that do not apply are omitted. With losses, the loss replaces the accuracy; the accuracy is then 1 minus
-    loss / largest loss.
+    loss / largest loss, of all rows, including rejected ones.
     """
     expected: dict[str, Any] = {**estimates.known_values()}
     evidence_rows = rows if estimates.rows is None else min(rows, estimates.rows)
-    answered = evidence_rows * expected.get("coverage", 1.0)
+    answered = evidence_rows if losses is not None else evidence_rows * expected.get("coverage", 1.0)
     for name, counted_on in (("accuracy", answered), ("coverage", rows)):
         if name in expected and counted_on >= 1:
             expected[f"{name}_interval"] = wilson_interval(expected[name], counted_on)

@@ -5,7 +5,7 @@ from typing import Any
 
 from models.cascade import CascadeRunDecision
 from models.columns import find_duplicate_name
-from models.errors import Fault, InvalidRequest
+from models.errors import InvalidRequest
 
 _NO_NAME = re.compile(r"[^a-z0-9-]+")
 
@@ -23,8 +23,10 @@ def inference_graph(name: str, decision: CascadeRunDecision, confidence: str) ->
         InvalidRequest: two classifiers would have the same name in Kubernetes, or thresholds depend on the label.
     """
     if any(step.label_thresholds for step in decision.steps):
-        message = "conditions cannot depend on the label: send a deadline, or build with label_thresholds: false"
-        raise InvalidRequest.from_faults(Fault(("label_thresholds",), message))
+        raise InvalidRequest(
+            "accept thresholds of this cascade depend on the label, which conditions cannot compare: build with "
+            "label_thresholds: false"
+        )
     names = [make_dns_label(step.classifier) for step in decision.steps]
     repeated = find_duplicate_name(names)
     if repeated is not None:

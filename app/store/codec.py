@@ -12,7 +12,7 @@ import json
 import math
 import tokenize
 import zipfile
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache, lru_cache
 from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -39,14 +39,14 @@ T = TypeVar("T")
 def encode(value: Any, manifest: dict[str, Any]) -> bytes:
     """Serialize a frozen dataclass to bytes.
 
-    Derived fields (``init=False``) are omitted. Plain fields with their default value are omitted, too. So older
-    versions, which do not have these fields, can read the bytes.
+    Derived fields (``init=False``) are omitted, and so are plain fields with their default value, and empty arrays that
+    are empty by default. So older versions, which do not have these fields, can read the bytes.
     """
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} is not a dataclass")
     kept = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     for field in fields(value):
-        if isinstance(field.default, str | int | float) and kept.get(field.name) == field.default:
+        if field.name in kept and _has_default(field, kept[field.name]):
             del kept[field.name]
     plain = {name: _plain(item) for name, item in kept.items() if not isinstance(item, np.ndarray)}
     entries = {
@@ -57,6 +57,15 @@ def encode(value: Any, manifest: dict[str, Any]) -> bytes:
         if isinstance(item, np.ndarray):
             entries[f"{name}.npy"] = array_to_bytes(item)
     return write_stored_zip({"sha256": digest_entries(entries).encode(), **entries})
+
+
+def _has_default(field: Field[Any], value: Any) -> bool:
+    """Return whether a field has its default value, if that is a plain value or an empty array."""
+    if field.default_factory is not MISSING:
+        default = field.default_factory()
+        is_array = isinstance(default, np.ndarray) and default.size == 0
+        return is_array and default.shape == value.shape and default.dtype == value.dtype
+    return isinstance(field.default, str | int | float | tuple) and bool(value == field.default)
 
 
 def decode(data: bytes, kind: type[T], *, is_verified: bool = False) -> T:

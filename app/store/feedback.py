@@ -120,6 +120,8 @@ class AddedOutcomes:
     """Outcomes of one artifact version that a request adds."""
 
     evidence_rows: int
+    has_losses: bool = False
+    """Whether the accuracy is 1 minus the loss, which rejected items have, too."""
     seeds: dict[str, OutcomeBlocks] = field(default_factory=dict)
     """Initial state of the classifiers' drift detectors, by their accuracies in the dataset."""
     outcomes_of: dict[str, list[tuple[int, float, float, int]]] = field(default_factory=dict)
@@ -144,11 +146,8 @@ class AddedOutcomes:
         for quantity, value in zip(QUANTITIES, observed, strict=True):
             if value is not None:
                 expected = getattr(estimates, quantity)
-                on = (
-                    count_answered(self.evidence_rows, estimates.coverage)
-                    if quantity == "accuracy"
-                    else self.evidence_rows
-                )
+                of_answered = quantity == "accuracy" and not self.has_losses
+                on = count_answered(self.evidence_rows, estimates.coverage) if of_answered else self.evidence_rows
                 entry = self.outcomes, np.nan if expected is None else expected, float(value), on
                 self.outcomes_of.setdefault(quantity, []).append(entry)
         for name, quality in qualities.items():

@@ -10,12 +10,13 @@ from sklearn.utils import _safe_indexing, check_array, check_consistent_length, 
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter, validate_data
 
+from models.cascade import CascadeStep
 from parsimony.estimators.built_classifier import BuiltClassifier, convert_to_value_error
 from solvers import KINDS
 from solvers.kind import make_query
 
 Call = Callable[[str, Any], Any]
-"""Calls a classifier for the rows with these indices; returns its encoded labels and its confidences."""
+"""Calls a classifier for the rows with these indices; returns its labels and its confidences."""
 Predictions = Mapping[str, tuple[Any, Any]]
 """Labels and confidences, (n,) each, by classifier."""
 
@@ -124,8 +125,7 @@ class RoutingClassifier(BuiltClassifier, _BaseComposition):  # type: ignore[misc
             if name not in table:
                 raise ValueError(f"predictions must have {name!r}, got {', '.join(table)}")
             answers[rows] = table[name][0][rows]
-            labels = answers[rows]
-            return np.where(np.isin(labels, self.classes_), self._encode(labels), None), table[name][1][rows]
+            return answers[rows], table[name][1][rows]
 
         self._decide_rows(len(answers), X, call)
         return answers
@@ -143,7 +143,7 @@ class RoutingClassifier(BuiltClassifier, _BaseComposition):  # type: ignore[misc
 
         def call(name: str, rows: Any) -> Any:
             probabilities[rows] = self.estimators_[name].predict_proba(_safe_indexing(X, rows))
-            return self._encode(self.classes_[probabilities[rows].argmax(axis=1)]), probabilities[rows].max(axis=1)
+            return self.classes_[probabilities[rows].argmax(axis=1)], probabilities[rows].max(axis=1)
 
         self._decide_rows(len(probabilities), X, call)
         return probabilities
@@ -222,10 +222,16 @@ class CascadeClassifier(RoutingClassifier):
             self.answered_by_[waiting] = step.classifier
             if step.confidence_threshold is None:
                 break
-            thresholds = np.array([step.get_threshold(label) for label in labels])
-            waiting = waiting[~(confidences >= thresholds)]
+            waiting = waiting[~(confidences >= self._list_thresholds(step, labels))]
             if not len(waiting):
                 break
+
+    def _list_thresholds(self, step: CascadeStep, labels: Any) -> Any:
+        """Return the accept threshold of each label, (n,), or one for all."""
+        if not step.label_thresholds:
+            return step.confidence_threshold
+        by_label = {self.classes_.tolist()[int(code)]: value for code, value in step.label_thresholds.items()}
+        return np.array([by_label.get(label, step.confidence_threshold) for label in labels.tolist()])
 
 
 class PortfolioClassifier(RoutingClassifier):

@@ -114,7 +114,7 @@ class PipelineClassifier(AcquiringClassifier):
     """Acquires features in stages, until a stage is confident, and rejects rows for which none is.
 
     Arguments are those of ``PolicyClassifier``. ``params`` may have ``confidence_threshold``, below which rows are
-    rejected. With ``after_last_stage="answer"`` or ``losses``, no rows are rejected.
+    rejected. With ``after_last_stage="answer"`` or unequal ``losses``, no rows are rejected.
     """
 
     _kind = "pipeline"
@@ -122,11 +122,12 @@ class PipelineClassifier(AcquiringClassifier):
     def predict(self, X: Any) -> Any:
         """Return the most likely class of each row, (n,), by the last stage that it reached.
 
-        With losses, it is the class of least expected loss. ``rejected_`` then has the rows, (n,), whose answer is not
-        confident enough: a person should decide them. ``savings_`` counts them as not answered; ``score`` counts the
-        most likely class.
+        With unequal losses, it is the class of least expected loss. ``rejected_`` then has the rows, (n,), whose answer
+        is not confident enough: a person should decide them. ``savings_`` counts them as not answered; ``score`` counts
+        the most likely class.
         """
-        return BuiltClassifier.predict(self, X) if self.losses is None else super().predict(X)
+        check_is_fitted(self)
+        return BuiltClassifier.predict(self, X) if self.plan_.losses is None else super().predict(X)
 
     def _acquire(self, X: Any) -> EvaluationOutcomes:
         found = super()._acquire(X)

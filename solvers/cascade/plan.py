@@ -194,10 +194,11 @@ class CascadePlan(CascadeContents):
         return points
 
     def describe_point(self, i: int) -> dict[str, Any]:
-        """Return the cascade of a point, its thresholds, and its maximum duration."""
+        """Return the cascade of a point, the thresholds of its calls, and its maximum duration."""
         return {
             "cascade": self._point_cascade(i),
             "thresholds": tuple(_nan_to_none(t) for t in self.point_thresholds[self.call_slice(i)].tolist()),
+            "label_thresholds": tuple(self._list_label_thresholds(i)),
             "maximum_duration": float(self.point_maxima[i]),
         }
 
@@ -220,8 +221,8 @@ class CascadePlan(CascadeContents):
     def _point_answer(self, i: int) -> dict[str, Any]:
         """Return the decision of a point, ignoring the query's limits."""
         calls = self.call_slice(i)
-        arrays = self.point_members, self.point_thresholds, self.label_thresholds, self.point_reaching
-        reached = zip(*(each[calls].tolist() for each in arrays), strict=True)
+        arrays = self.point_members, self.point_thresholds, self.point_reaching
+        reached = zip(*(each[calls].tolist() for each in arrays), self._list_label_thresholds(i), strict=True)
         return {
             "cascade": self._point_cascade(i),
             "expected_duration": float(self.point_expected[i]),
@@ -234,16 +235,12 @@ class CascadePlan(CascadeContents):
                 CascadeStep(
                     classifier=self.point_names[k],
                     confidence_threshold=_nan_to_none(threshold),
-                    label_thresholds={
-                        label: own
-                        for label, own in zip(self.point_labels, by_label, strict=True)
-                        if not isnan(own) and own != threshold
-                    },
+                    label_thresholds=by_label,
                     execution_time=float(self.point_times[k]),
                     worst_case_time=float(self.point_worst_times[k]),
                     probability_of_reaching=reaching,
                 )
-                for k, threshold, by_label, reaching in reached
+                for k, threshold, reaching, by_label in reached
             ),
         }
 
@@ -251,6 +248,20 @@ class CascadePlan(CascadeContents):
     def label_thresholds(self) -> Floats:
         """Accept thresholds of each call by label, (r, L)."""
         return self.point_label_thresholds.reshape(len(self.point_members), len(self.point_labels))
+
+    def _list_label_thresholds(self, i: int) -> list[dict[str, float]]:
+        """Return the thresholds of each call of a point by label, where they differ from the common one."""
+        calls = self.call_slice(i)
+        return [
+            {
+                label: own
+                for label, own in zip(self.point_labels, by_label, strict=True)
+                if not isnan(own) and own != common
+            }
+            for common, by_label in zip(
+                self.point_thresholds[calls].tolist(), self.label_thresholds[calls].tolist(), strict=True
+            )
+        ]
 
     def call_slice(self, i: int) -> slice:
         """Return the slice of a point's calls."""

@@ -115,6 +115,11 @@ class AnswerCache:
         """Whether each bit set is of ``_threshold``."""
         self._threshold = np.zeros(0)
 
+    @property
+    def quality_without_features(self) -> float:
+        """Sum of the qualities of the best answer that is equal for all rows; 0 without losses."""
+        return 0.0 if self.losses is None else float((1 - self.losses.shares)[self._labels].sum(axis=0).max())
+
     def get_votes(self, masks: UInt64s, threshold: Thresholds) -> UInt64s:
         """Return the accepted rows of feature sets at a threshold, and the bits of their qualities, as bit sets.
 

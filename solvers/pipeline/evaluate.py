@@ -60,7 +60,7 @@ def make_expected_outcome(plan: PipelinePlan, decision: Configuration) -> Expect
     coverage = decision.coverage
     return Expectations.from_figures(
         accuracy=decision.conclusive_accuracy if coverage or plan.losses is not None else None,
-        coverage=coverage or None if plan.rejects else None,
+        coverage=(coverage or None) if plan.rejects else None,
         cost=decision.cost,
         cost_error=plan.cost_error(decision.solution),
     )

@@ -53,12 +53,10 @@ def make_chain_search(order: Int64s, max_stages: int) -> SubsetSearch:
 
 def find_forward_orders(evaluator: Evaluator, progress: Progress = no_progress) -> tuple[Int64s, Int64s]:
     """Order features by forward selection: by gain per cost, and by gain; (n,) each."""
-    costs, halves = (
-        _feature_costs(evaluator),
-        (scale_progress(progress, 0, 50, 100), scale_progress(progress, 50, 100, 100)),
-    )
-    by_cost = order_by_forward_selection(evaluator, costs, halves[0])
-    return by_cost, order_by_forward_selection(evaluator, costs, halves[1], for_its_cost=False)
+    costs, start = _feature_costs(evaluator), evaluator.answers.quality_without_features
+    halves = scale_progress(progress, 0, 50, 100), scale_progress(progress, 50, 100, 100)
+    by_cost = order_by_forward_selection(evaluator, costs, halves[0], start=start)
+    return by_cost, order_by_forward_selection(evaluator, costs, halves[1], for_its_cost=False, start=start)
 
 
 def search_first_features(orders: tuple[Int64s, ...], search: SubsetSearch, progress: Progress = no_progress) -> Int8s:

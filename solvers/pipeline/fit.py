@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
+from models.losses import read_losses
 from models.pipeline import PipelineOptions
 from solvers.base import BuildContext, FitResult, count_split_rows
 from solvers.pipeline.answer_cache import MAX_BYTES
@@ -73,7 +74,7 @@ def fit(
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
     """Raise InvalidRequest for options that the dataset does not allow, without reading its rows."""
     assert isinstance(facts.spec, FeaturesSpec)
-    if facts.spec.has_losses:
+    if read_losses(facts.spec, facts.classes, len(facts.classes), []) is not None:
         _check_options_with_losses(options)
     count = len(facts.spec.features)
     if count > MAX_FEATURES:
@@ -94,13 +95,18 @@ def check(facts: DatasetFacts, options: PipelineOptions) -> None:
 
 def _check_options_with_losses(options: PipelineOptions) -> None:
     if options.confidence_threshold is not None:
-        _refuse(("confidence_threshold",), "cannot be set with losses: each configuration gets its own")
+        _refuse(("confidence_threshold",), "cannot be set with losses or guarantees: each configuration gets its own")
     if options.after_last_stage == "reject":
-        _refuse(("after_last_stage",), "must be answer with losses; set reject_cost in the spec to reject items")
+        _refuse(
+            ("after_last_stage",),
+            "must be answer with losses or guarantees; set reject_cost in the spec to reject items",
+        )
     if options.search == "exact":
-        _refuse(("search",), "exact does not support losses; use emsco")
+        _refuse(("search",), "exact does not support losses or guarantees; use emsco")
     if options.positive_class is not None:
-        _refuse(("positive_class",), "cannot be set with losses; set a loss of its false positives instead")
+        _refuse(
+            ("positive_class",), "cannot be set with losses or guarantees; set a loss of its false positives instead"
+        )
 
 
 def _check_classes(classes: tuple[str, ...], options: PipelineOptions) -> None:

@@ -29,16 +29,20 @@ def order_by_forward_selection(
     progress: Progress = no_progress,
     *,
     for_its_cost: bool = True,
+    start: float = 0.0,
 ) -> Int64s:
     """Order features by forward selection.
 
     Free features come first. With ``for_its_cost``, the next feature is the one with the most additional correct rows
     per cost; otherwise, the one with the most additional correct rows. With losses, qualities count. Ties go to the
     cheaper feature, then to the first.
+
+    Args:
+        start: correct rows, or sum of qualities, without features.
     """
     n = len(costs)
     order: list[int] = []
-    right = 0.0
+    right = start
     while len(order) < n:
         progress(len(order), n, "forward selection of features")
         remaining = np.setdiff1d(np.arange(n), order)

@@ -225,3 +225,11 @@ def test_costs_may_name_the_columns_of_a_frame() -> None:
     for data, costs in ((frame, {"a": 1.0}), (frame.to_numpy(), {"a": 1.0, "b": 1.0, "c": 1.0})):
         with pytest.raises(ValueError, match="columns of X"):
             IndexClassifier(costs).fit(data, labels)
+
+
+def test_pipelines_with_equal_losses_are_those_without_losses() -> None:
+    learned, unseen, labels, _ = tumors()
+    equal = {"malignant": {"benign": 1.0}, "benign": {"malignant": 1.0}}
+    plain, same = (PipelineClassifier([1.0] * 6, losses=losses).fit(learned, labels) for losses in (None, equal))
+    np.testing.assert_array_equal(plain.predict(unseen), same.predict(unseen))
+    np.testing.assert_array_equal(plain.rejected_, same.rejected_)

@@ -189,6 +189,7 @@ def test_a_cascade_answers_images_that_nobody_has_seen_as_it_said(server: Server
     outcome = {"items": [{"decision": replies[0]["decision"], "correct": True, "time": 1.0}]}
     assert server.client.post("/v1/feedback", json=outcome).json()["accepted"] == 1
     graph = server.client.get("/v1/cascades/digits/inference-graph").json()["spec"]["nodes"]["root"]
+    decided = server.client.get("/v1/cascades/digits/decision?deadline=1e6").json()
     assert [step["serviceName"] for step in graph["steps"]] == decided["cascade"]
     thresholds = [step["confidence_threshold"] for step in decided["steps"][:-1]]
     conditions = [step.get("condition") for step in graph["steps"]]

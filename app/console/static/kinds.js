@@ -19,7 +19,7 @@ const bar = (share) => {
   return h("div", { class: "bar", "aria-hidden": "true" }, filled);
 };
 
-function describeThreshold({ confidence_threshold: threshold, label_thresholds: byLabel }) {
+function describeThreshold({ confidence_threshold: threshold, label_thresholds: byLabel = {} }) {
   if (threshold === null) return ". ";
   const own = Object.entries(byLabel);
   const labels = own.slice(0, 5).map(([label, least]) => `${number(least)} for ${label}`);
@@ -71,7 +71,7 @@ function describePortfolio({ decision: { usage, price } }, { unit }) {
 }
 
 function describePipeline({ decision }, { unit, record }) {
-  const answersAll = record.summary.after_last_stage === "answer";
+  const answersAll = decision.coverage === 1 && record.summary.after_last_stage === "answer";
   const last = decision.stages.length - 1;
   const sentences = decision.stages.map(({ features, cost }, at) => [
     "Acquire ",

@@ -57,7 +57,9 @@ class CalibratedConfidences:
     ) -> "CalibratedConfidences":
         """Add the effects of labels, (N,) codes, to the values of a curve, (N,)."""
         order = np.argsort(confidences, kind="stable")
-        values = _logistic(_log_odds(curve) + _take_effects(effects, labels)) if len(effects) else curve
+        values = curve
+        if len(effects):
+            values = _bound_chances(_logistic(_log_odds(curve) + _take_effects(effects, labels)))
         return cls(values, kind, effects, confidences[order], curve[order])
 
     def find_thresholds(self, level: float) -> Floats:
@@ -160,8 +162,12 @@ def _take_effects(effects: Floats, labels: Int64s) -> Floats:
     return np.append(effects, 0.0)[labels]
 
 
+def _bound_chances(chances: Floats) -> Floats:
+    return np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)
+
+
 def _log_odds(chances: Floats) -> Floats:
-    bounded = np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)
+    bounded = _bound_chances(chances)
     return np.asarray(np.log(bounded / (1 - bounded)))
 
 

@@ -151,7 +151,7 @@ def test_each_classifier_has_a_detector_that_begins_with_its_accuracy_in_the_dat
     """Outcomes of the cascade stay as promised while one classifier's answers become wrong."""
     seeds = {f"classifiers.{name}": start_from_dataset(0.9, 2000) for name in ("fast", "sure")}
     for _ in range(3):
-        count = AddedOutcomes(1000, seeds)
+        count = AddedOutcomes(1000, seeds=seeds)
         for place in range(100):
             count.add(Outcome(decision=ID, row={}), EXPECTED, {"fast": float(place % 2), "sure": float(place % 10 > 0)})
         repos.feedback.add({ref_of(record): count}, 0.0)
