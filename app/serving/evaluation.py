@@ -40,6 +40,8 @@ def evaluate_in_batches(
 
 
 def _listed(items: CompleteItems, outcomes: EvaluationOutcomes, losses: LossPrices | None) -> list[EvaluatedItem]:
+    if losses is not None and losses.matrix:
+        _check_truths(items, losses)
     correct, measured = outcomes.grade_answers(items).tolist(), outcomes.read_losses(items).tolist()
     shares = None if outcomes.probabilities is None else outcomes.probabilities.tolist()
     return [
@@ -60,6 +62,13 @@ def _listed(items: CompleteItems, outcomes: EvaluationOutcomes, losses: LossPric
         )
         for at, item in enumerate(items.ids)
     ]
+
+
+def _check_truths(items: CompleteItems, losses: LossPrices) -> None:
+    """Raise InvalidRequest for the first true class without a row in the loss matrix."""
+    for at, truth in enumerate(items.truths):
+        if truth is not None and truth not in losses.matrix:
+            raise items.make_fault(at, "truth", message=f"must be a class: {', '.join(losses.matrix)}; got {truth!r}")
 
 
 def _loss(losses: LossPrices, truth: str | None, answer: str | None, quality: float | None) -> float | None:
@@ -89,7 +98,9 @@ class _WeightedValues:
     @property
     def mean(self) -> float | None:
         """The weighted mean; None without values."""
-        return float(self.values @ self.weights) if len(self.values) else None
+        if not len(self.values):
+            return None
+        return float(np.clip(self.values @ self.weights, self.values.min(), self.values.max()))  # sums are rounded
 
     @property
     def interval(self) -> Interval | None:
@@ -104,7 +115,7 @@ class _WeightedValues:
     def interval_of_share(self) -> Interval | None:
         """95 % Wilson interval of a share, with Kish's effective sample size; None without values."""
         share = self.mean
-        return None if share is None else wilson_interval(min(share, 1.0), 1 / float(self.weights @ self.weights))
+        return None if share is None else wilson_interval(share, 1 / float(self.weights @ self.weights))
 
 
 def _bin_by_confidence(items: Sequence[EvaluatedItem]) -> Iterator[ReliabilityBin]:

@@ -26,7 +26,8 @@ def list_thresholds(evaluator: Evaluator) -> Floats:
     n = len(evaluator.unit_costs.by_feature)
     masks = np.unique([*(1 << feature for feature in range(n)), (1 << n) - 1]).astype(np.uint64)
     confidences = evaluator.answers.get_confidences(masks).astype(np.float64)
-    return np.unique((np.floor(np.quantile(confidences, QUANTILES) / STEP - 1) * STEP).clip(0, 1))
+    below = np.floor(np.quantile(confidences, QUANTILES) / STEP - 1) * STEP
+    return np.unique(below.clip(0, 1).round(6))
 
 
 def search_with_losses(
