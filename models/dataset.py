@@ -155,9 +155,7 @@ class FeatureTable:
     @property
     def losses(self) -> Losses | None:
         """The loss matrix; None if all errors are equal."""
-        if not len(self.loss_matrix):
-            return None
-        return Losses(self.loss_matrix, self.loss_scale, self.spec.reject_cost is not None)
+        return Losses.from_matrix(self.loss_matrix)
 
     @property
     def loss_scale(self) -> float:

@@ -84,6 +84,15 @@ class Losses:
         """Return the loss matrix in which every error costs 1."""
         return cls(1.0 - np.eye(classes))
 
+    @classmethod
+    def from_matrix(cls, matrix: Floats) -> "Losses | None":
+        """Return the losses of a matrix whose answers are the C true classes, and perhaps a reject.
+
+        matrix: (C, C), or (C, C + 1) with the reject last; (0, 0): all errors are equal, and the result is None.
+        """
+        truths, answers = matrix.shape
+        return cls(matrix, float(matrix.max()), answers > truths) if truths else None
+
     @property
     def shares(self) -> Floats:
         """The matrix as shares of the largest loss, (C, A)."""

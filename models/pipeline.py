@@ -193,7 +193,11 @@ class PipelineDecision(Configuration):
         "predicted class. With losses, an answer is accepted if 1 minus its expected loss, as a share of the largest "
         "loss, is at least this threshold"
     )
-    after_last_stage: AtTheEnd = Field(default="reject", description="what happens to an item if no stage is confident")
+    after_last_stage: AtTheEnd = Field(
+        default="reject",
+        description="what happens to an item if no stage is confident; with losses, answer: the answer of least "
+        "expected loss, which may be a reject",
+    )
     reason: str = Field(description="why this configuration was selected, and how ties were broken")
 
 

@@ -59,7 +59,7 @@ class AcquiringClassifier(BuiltClassifier):
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row, (n,): that of least expected loss."""
-        codes = [int(label) for label in self._acquire(X).labels if label is not None]  # nothing is rejected
+        codes = [int(label) for label in self._acquire(X).labels if label is not None]  # all have one
         return self.classes_[codes]
 
     def predict_proba(self, X: Any) -> Any:

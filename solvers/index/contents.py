@@ -128,10 +128,7 @@ class IndexContents:
     @property
     def losses(self) -> Losses | None:
         """The loss matrix; None if all errors are equal."""
-        if not len(self.loss_matrix):
-            return None
-        truths, answers = self.loss_matrix.shape
-        return Losses(self.loss_matrix, float(self.loss_matrix.max()), answers > truths)
+        return Losses.from_matrix(self.loss_matrix)
 
     def choose_answers(self, probabilities: Floats) -> Int64s:
         """Return the codes of the answers, (n,), for probabilities, (n, C); C rejects."""

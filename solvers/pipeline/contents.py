@@ -91,10 +91,7 @@ class PipelineContents:
     @property
     def losses(self) -> Losses | None:
         """The loss matrix; None if all errors are equal."""
-        if not len(self.loss_matrix):
-            return None
-        truths, answers = self.loss_matrix.shape
-        return Losses(self.loss_matrix, float(self.loss_matrix.max()), answers > truths)
+        return Losses.from_matrix(self.loss_matrix)
 
     def check(self) -> None:
         """Raise InvalidRequest for the first violated invariant.

@@ -75,7 +75,7 @@ def test_an_artifact_without_a_rollout_has_no_such_tab(visit: Visit) -> None:
 
 
 def test_failed_steps_of_an_automation_are_shown(visit: Visit, server: Server) -> None:
-    """The recording that a rebuild learns from has no rows; nobody has reported outcomes of the newest version yet."""
+    """The recording that a rebuild learns from has no rows, and the newest version has no reported outcomes yet."""
     build_all(server)
     artifact = {"kind": "index", "name": "plan"}
     server.client.put("/v1/recordings/empty", json={"artifact": {"kind": "cascade", "name": "plan"}}).raise_for_status()

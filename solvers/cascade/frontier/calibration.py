@@ -59,6 +59,7 @@ class CalibratedConfidences:
         order = np.argsort(confidences, kind="stable")
         values = curve
         if len(effects):
+            curve = _bound_chances(curve)
             values = _bound_chances(_logistic(_log_odds(curve) + _take_effects(effects, labels)))
         return cls(values, kind, effects, confidences[order], curve[order])
 
@@ -66,13 +67,13 @@ class CalibratedConfidences:
         """Return the least raw confidences whose calibrated value reaches a level, (L + 1,) or (1,).
 
         The last one is for labels without an effect. Thresholds are inf if no confidence reaches the level.
+
+        Complexity: O(L log N).
         """
-        if not len(self.effects):
-            places = np.searchsorted(self.curve, np.array([level]))
-        else:
-            targets = _log_odds(np.array([level])) - np.append(self.effects, 0.0)
-            places = np.searchsorted(_log_odds(self.curve), targets - TOLERANCE)
-        return np.append(self.confidences, np.inf)[places]
+        targets = np.array([level])
+        if len(self.effects):
+            targets = _logistic(_log_odds(targets) - np.append(self.effects, 0.0) - TOLERANCE)
+        return np.append(self.confidences, np.inf)[np.searchsorted(self.curve, targets)]
 
 
 def calibrate_confidences(

@@ -24,13 +24,13 @@ LABELS = ("a", "b", "c")
 def trace(rows: int, seed: int, bias: float = 2.0) -> Trace:
     """Draw answers of a cheap classifier that is right more often about a than about b by ``bias`` log-odds."""
     rng = np.random.default_rng(seed)
-    said, confidence = rng.integers(0, 3, rows), rng.uniform(0.05, 0.95, rows).round(2)
-    log_odds = 3 * (confidence - 0.5) + bias * np.array([1.0, -1.0, 0.0])[said]
+    predicted, confidence = rng.integers(0, 3, rows), rng.uniform(0.05, 0.95, rows).round(2)
+    log_odds = 3 * (confidence - 0.5) + bias * np.array([1.0, -1.0, 0.0])[predicted]
     right = rng.random(rows) < 1 / (1 + np.exp(-log_odds))
-    truth = np.where(right, said, (said + rng.integers(1, 3, rows)) % 3)
+    truth = np.where(right, predicted, (predicted + rng.integers(1, 3, rows)) % 3)
     strong = np.where(rng.random(rows) < 0.95, truth, (truth + 1) % 3)
     columns = {"truth": np.array(LABELS, dtype=object)[truth], "sure": confidence, "strong sure": np.full(rows, 0.5)}
-    columns |= {"cheap": np.array(LABELS, dtype=object)[said], "strong": np.array(LABELS, dtype=object)[strong]}
+    columns |= {"cheap": np.array(LABELS, dtype=object)[predicted], "strong": np.array(LABELS, dtype=object)[strong]}
     spec = {
         "kind": "trace",
         "label": "truth",
