@@ -199,8 +199,7 @@ class Trace:
         label = None if spec.label is None else read_texts(columns, spec.label, faults)
         stated = [read_outcome(columns, classifier, faults) for classifier in spec.classifiers]
         confidences = [read_confidence(columns, classifier, faults) for classifier in spec.classifiers]
-        measured = [read_cost(columns, classifier.cost, faults) for classifier in spec.classifiers]
-        used = [[read_cost(columns, k.resources[r], faults) for k in spec.classifiers] for r in spec.resources]
+        measured = [[read_cost(columns, cost, faults) for cost in costs] for costs in _list_costs(spec)]
         sizes = [read_numbers(columns, name, faults, at_least=0.0, at_most=LARGEST) for name in spec.size_columns]
         item_names, items = read_items(columns, spec.item, faults)
         rows = max((len(column) for column in columns.values()), default=0)
@@ -211,17 +210,7 @@ class Trace:
             vectors = embed_prompts(read_prompts(columns, spec.text, faults), spec.conversation)
         raise_faults(faults)
         at = stack_columns(sizes, rows)
-        costs = [
-            evaluate_cost(at, k.name, k.cost, faults) if c is None else c
-            for k, c in zip(spec.classifiers, measured, strict=True)
-        ]
-        uses = [
-            [
-                evaluate_cost(at, k.name, k.resources[r], faults) if c is None else c
-                for k, c in zip(spec.classifiers, each, strict=True)
-            ]
-            for r, each in zip(spec.resources, used, strict=True)
-        ]
+        prices, *by_resource = _evaluate_costs(spec, measured, at, faults)
         raise_faults(faults)
         every, predictions = code_answers(classes, spec, stated, faults)
         margins = read_margins(columns, spec, classes, codes, faults)
@@ -230,28 +219,30 @@ class Trace:
         scale = (losses.scale if losses else 0.0) if has_matrix else find_largest_loss(spec, stated, faults)
         weights = read_weights(spec, columns, classes, codes, faults)
         raise_faults(faults)
-        n = len(codes)
         loss_share = (spec.loss_weight or 1.0) / scale if scale else 1.0
         graded = [
             grade_answers(c, stated[j], predictions[:, j], codes, losses, loss_share)
             for j, c in enumerate(spec.classifiers)
         ]
-        quality, sure, prices = (stack_columns(each, n) for each in (graded, confidences, costs))
-        by_resource = [stack_columns(each, n) for each in uses]
         resources = np.stack(by_resource, axis=2) if by_resource else np.empty((0, 0, 0))
         resources.flags.writeable = False
-        measured_fields = (quality, sure, prices, vectors, margins, at, resources)
         trace = cls(
-            spec,
-            every,
-            codes,
-            predictions,
-            *measured_fields,
-            items,
-            item_names,
-            get_loss_matrix(losses),
-            scale,
-            weights,
+            spec=spec,
+            classes=every,
+            labels=codes,
+            predictions=predictions,
+            quality=stack_columns(graded, rows),
+            confidences=stack_columns(confidences, rows),
+            costs=prices,
+            embeddings=vectors,
+            margins=margins,
+            sizes=at,
+            resources=resources,
+            items=items,
+            item_names=item_names,
+            loss_matrix=get_loss_matrix(losses),
+            loss_scale=scale,
+            weights=weights,
         )
         return trace._without_uncalled(called, propensities) if called.size else trace
 
@@ -284,3 +275,28 @@ class Trace:
 
 def _resource_getter(name: str) -> Callable[[TraceClassifier], TraceCost]:
     return lambda each: each.resources[name]
+
+
+def _list_costs(spec: TraceSpec) -> list[list[TraceCost]]:
+    """Return what each classifier costs, in the dataset's unit first, then in each resource."""
+    return [
+        [classifier.cost for classifier in spec.classifiers],
+        *([classifier.resources[name] for classifier in spec.classifiers] for name in spec.resources),
+    ]
+
+
+def _evaluate_costs(
+    spec: TraceSpec, measured: list[list[Floats | float | None]], at: Floats, faults: list[Fault]
+) -> list[Floats]:
+    """Return the costs of each list of ``_list_costs``, (n, m); those without a column are evaluated at the sizes."""
+    names = [classifier.name for classifier in spec.classifiers]
+    return [
+        stack_columns(
+            [
+                evaluate_cost(at, name, cost, faults) if column is None else column
+                for name, cost, column in zip(names, costs, columns, strict=True)
+            ],
+            len(at),
+        )
+        for costs, columns in zip(_list_costs(spec), measured, strict=True)
+    ]

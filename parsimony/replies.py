@@ -886,6 +886,8 @@ class Guarantees(TypedDict):
 
     min_recall: NotRequired[dict[str, float]]
     max_false_positive_rate: NotRequired[dict[str, float]]
+    min_accuracy: NotRequired[float | None]
+    min_coverage: NotRequired[float | None]
     confidence: NotRequired[float]
 
 
@@ -970,8 +972,8 @@ JsonValue: TypeAlias = "Any"
 class KeptGuarantee(TypedDict):
     """A guarantee that was verified on rows that the build did not use."""
 
-    limit: Literal["min_recall", "max_false_positive_rate"]
-    label: str
+    limit: Literal["min_recall", "max_false_positive_rate", "min_accuracy", "min_coverage"]
+    label: NotRequired[str | None]
     value: float
     measured: float
     bound: float

@@ -60,6 +60,10 @@ def build(
     max_false_positive_rate: Annotated[
         list[str] | None, typer.Option(help="Guaranteed false positive rate of a class, as CLASS=SHARE: sick=0.1.")
     ] = None,
+    min_accuracy: Annotated[
+        float | None, typer.Option(help="Guaranteed share of correct answers among answered items.")
+    ] = None,
+    min_coverage: Annotated[float | None, typer.Option(help="Guaranteed share of items that get an answer.")] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the guarantees.")] = 0.95,
     activate: Activate = True,
     local: Local = False,
@@ -67,13 +71,10 @@ def build(
 ) -> None:
     """Build an artifact and wait for it."""
     params = {key: parse_json_or_text(value) for key, value in parse_key_values(param or ()).items()}
-    bounds = {"min_recall": min_recall, "max_false_positive_rate": max_false_positive_rate}
-    shares = {
-        limit: {label: parse_json_or_text(share) for label, share in parse_key_values(pairs).items()}
-        for limit, pairs in bounds.items()
-        if pairs
-    }
-    guarantees = {**shares, "confidence": confidence} if shares else None
+    by_class = {"min_recall": min_recall, "max_false_positive_rate": max_false_positive_rate}
+    bounds: dict[str, Any] = {limit: _read_shares(pairs) for limit, pairs in by_class.items() if pairs}
+    overall = {"min_accuracy": min_accuracy, "min_coverage": min_coverage}
+    bounds |= {limit: value for limit, value in overall.items() if value is not None}
     request = make_query(
         BuildRequest,
         kind=kind,
@@ -81,7 +82,7 @@ def build(
         dataset=dataset,
         params=params,
         seed=seed,
-        guarantees=guarantees,
+        guarantees={**bounds, "confidence": confidence} if bounds else None,
         activate=activate,
     )
     if local:
@@ -218,6 +219,11 @@ def _watched(service: ServiceClient, build: Build) -> Build:
             time.sleep(_POLL_INTERVAL_S)
             build = service.build(build.id)
     return build
+
+
+def _read_shares(pairs: list[str]) -> dict[str, Any]:
+    """Return shares by class, of CLASS=SHARE."""
+    return {label: parse_json_or_text(share) for label, share in parse_key_values(pairs).items()}
 
 
 def _parameters(options: type[Value]) -> list[tuple[str, str]]:

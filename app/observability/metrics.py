@@ -27,14 +27,8 @@ from models.feedback import DRIFT_QUANTITIES
 DECISION_OUTCOMES = ("answered", "infeasible", "refused")
 """Outcomes of a requested decision."""
 _DECIDING = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 0.01, 0.05, 0.25, 1.0, 5.0)
-
-
 _GAPS = (1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)
-
-
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
-
-
 PAUSE_SHARE = 9
 """A pause between two renderings, in times of the last one."""
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -50,6 +44,21 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()  # a second, unused series per metric
         self.registry = CollectorRegistry()
+        self._measure_requests()
+        self._measure_catalog()
+        self._measure_feedback()
+        self._measure_calls()
+        self._measure_budgets()
+        self._measure_rollouts()
+        self.forgotten = 0
+        """Incremented when series are removed: cached series are invalid then."""
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+        self._rendering: asyncio.Task[bytes] | None = None
+        self._one_rendering = asyncio.Lock()
+        self._idle_until = 0.0
+
+    def _measure_requests(self) -> None:
+        """Create the metrics of requests and decisions."""
         self.requests = Counter(
             "parsimony_requests_total", "HTTP requests", ["method", "route", "status"], registry=self.registry
         )
@@ -85,6 +94,9 @@ class Metrics:
             registry=self.registry,
             buckets=_SHARES,
         )
+
+    def _measure_catalog(self) -> None:
+        """Create the metrics of loaded artifacts, the store, and builds."""
         self.artifacts_loaded = self._least("parsimony_artifacts_loaded", "Loaded artifacts")
         self.load_failures = Counter(
             "parsimony_artifact_load_failures_total", "Artifacts that failed to load", registry=self.registry
@@ -95,29 +107,23 @@ class Metrics:
         self.building_seconds = self._gauge(
             "parsimony_building_seconds", "Total run time of ended builds, in seconds", "kind"
         )
-        self._measure_calls()
-        self._measure_budgets()
-        self._measure_rollouts()
+        self.refreshed_at = self._least(
+            "parsimony_catalog_refreshed_at_seconds",
+            "Time of the last catalog refresh, in seconds of the machine's monotonic clock",
+        )
+        self.refreshed_at.set(time.monotonic())  # a process that has just begun is not late
+        self._refresh_age = self._gauge(
+            "parsimony_catalog_refresh_age_seconds", "Time since the last catalog refresh, in seconds"
+        )
+
+    def _measure_feedback(self) -> None:
+        """Create the metrics of outcomes and drift."""
         self.feedback = Counter(
             "parsimony_feedback_total", "Outcomes received as feedback", ["kind", "name"], registry=self.registry
         )
         self.drift = self._gauge("parsimony_drift", "1 if a drift alarm is raised, else 0", "kind", "name", "quantity")
         self._raised: set[tuple[str, str, str]] = set()
         """Which gauges of drift have ever been raised: the others have no series."""
-        self.refreshed_at = self._least(
-            "parsimony_catalog_refreshed_at_seconds",
-            "Time of the last catalog refresh, in seconds of the machine's monotonic clock",
-        )
-        self.refreshed_at.set(time.monotonic())  # a process that has just begun is not late
-        self.forgotten = 0
-        """Incremented when series are removed: cached series are invalid then."""
-        self._refresh_age = self._gauge(
-            "parsimony_catalog_refresh_age_seconds", "Time since the last catalog refresh, in seconds"
-        )
-        self._writing = ThreadPoolExecutor(1, thread_name_prefix="metrics")
-        self._rendering: asyncio.Task[bytes] | None = None
-        self._one_rendering = asyncio.Lock()
-        self._idle_until = 0.0
 
     def _measure_calls(self) -> None:
         """Create the metrics of calls to endpoints."""

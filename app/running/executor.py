@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from app.running.endpoint_caller import ChunkStream, EndpointCaller
@@ -79,30 +80,46 @@ class CompletedRun:
 
 
 @dataclass(slots=True)
-class BufferedChunks:
-    """Chunks of an answer that may be escalated, held until it is accepted.
+class StreamRelay:
+    """Passes the chunks of the last call on, and holds those of an answer that may be escalated until it is accepted.
 
-    The number of chunks is limited.
+    Beyond ``MAX_BUFFERED_CHUNKS``, all held chunks are dropped, and the answer is sent as a whole.
     """
 
+    stream: ChunkStream | None
+    has_streamed: bool = False
     chunks: list[Mapping[str, Any]] = field(default_factory=list)
     count: int = 0
 
-    def buffer_chunk(self, chunk: Mapping[str, Any]) -> None:
-        """Hold a chunk.
+    def make_receiver(self, call: Call) -> ChunkStream | None:
+        """Return what receives the chunks of a call; None if nobody reads them, or several answers would mix."""
+        self.chunks, self.count = [], 0
+        if self.stream is None or (len(call.names) > 1 and not call.is_last):
+            return None
+        return replace(self.stream, take=self._pass_on if call.is_last else self._hold)
 
-        Beyond ``MAX_BUFFERED_CHUNKS``, all chunks are dropped, and the answer is sent as a whole.
-        """
+    def _pass_on(self, chunk: Mapping[str, Any]) -> None:
+        assert self.stream is not None
+        self.has_streamed = True
+        self.stream.take(chunk)
+
+    def _hold(self, chunk: Mapping[str, Any]) -> None:
         self.count += 1
         if self.count <= MAX_BUFFERED_CHUNKS:
             self.chunks.append(chunk)
         else:
             self.chunks.clear()
 
-    def release_chunks(self, stream: ChunkStream) -> None:
+    def require_complete(self, result: CallResult) -> None:
+        """Raise EndpointFailed if the answer ended after parts of it were sent."""
+        if self.has_streamed and result.error is not None:
+            raise EndpointFailed(f"the stream of {result.name} was interrupted: {result.error}")
+
+    def release_chunks(self) -> None:
         """Send the held chunks, in order."""
-        for chunk in self.chunks:
-            stream.take(chunk)
+        if self.stream is not None:
+            for chunk in self.chunks:
+                self.stream.take(chunk)
         self.chunks.clear()
 
 
@@ -133,45 +150,37 @@ async def execute_run(
         InvalidRequest: several answers are requested, and the first one may be escalated.
     """
     started = time.monotonic()
-    has_streamed, held = False, BufferedChunks()
-
-    def pass_on(chunk: Mapping[str, Any]) -> None:
-        nonlocal has_streamed
-        has_streamed = True
-        assert stream is not None
-        stream.take(chunk)
-
-    def begin() -> Call:
-        return next(runner)
-
-    async def advance(step: Callable[[], Call]) -> Call | RunAnswer:
-        try:
-            return await asyncio.to_thread(_stepped, step) if off_loop else _stepped(step)
-        except _Ended as end:
-            return end.answer
-
-    following = await advance(begin)
+    relay = StreamRelay(stream)
+    following = await _advance(partial(next, runner), off_loop=off_loop)
     while isinstance(following, Call):
         _refuse_many_answers(item, following)
-        within = min(following.timeout_s, ends_at - time.monotonic())
-        names = following.names
-        held = BufferedChunks()
-        takes = (
-            replace(stream, take=pass_on if following.is_last else held.buffer_chunk) if stream is not None else None
-        )
-        takes = takes if following.is_last or len(names) == 1 else None
-        progress.started_calls += names
-        calls = [caller.call_endpoint(name, item, max(within, 0.0), takes, client) for name in names]
+        remaining = max(min(following.timeout_s, ends_at - time.monotonic()), 0.0)
+        receiver = relay.make_receiver(following)
+        progress.started_calls += following.names
+        calls = [caller.call_endpoint(name, item, remaining, receiver, client) for name in following.names]
         results = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
         progress.results += results
-        if has_streamed and results[0].error is not None:
-            raise EndpointFailed(f"the stream of {names[0]} was interrupted: {results[0].error}")
+        relay.require_complete(results[0])
         _raise_rejection(item, caller, results)
         back = CallResults(tuple(results), ends_at - time.monotonic())
-        following = await advance(lambda back=back: runner.send(back))  # type: ignore[misc]  # mypy knows no such default
-    if stream is not None and following.answered_by in progress.started_calls[-1:]:
-        held.release_chunks(stream)
+        following = await _advance(partial(runner.send, back), off_loop=off_loop)
+    if following.answered_by in progress.started_calls[-1:]:
+        relay.release_chunks()
     return CompletedRun(following, progress.results, time.monotonic() - started)
+
+
+async def _advance(step: Callable[[], Call], *, off_loop: bool) -> Call | RunAnswer:
+    """Take a step of a runner, in a thread if it may be slow."""
+    return await asyncio.to_thread(_take_step, step) if off_loop else _take_step(step)
+
+
+def _take_step(step: Callable[[], Call]) -> Call | RunAnswer:
+    """Return the next call, or the answer; StopIteration must not pass a thread or a coroutine."""
+    try:
+        return step()
+    except StopIteration as end:
+        answer: RunAnswer = end.value
+        return answer
 
 
 def _refuse_many_answers(item: Any, call: Call) -> None:
@@ -187,21 +196,6 @@ def _raise_rejection(item: Any, caller: EndpointCaller, results: list[CallResult
         reply = one.provider_error if one.is_refused else None
         if reply is not None and isinstance(caller.get_endpoint(one.name), ChatEndpoint):
             raise ProviderRefused(reply.message or f"{one.name} answered {reply.status}", reply)
-
-
-class _Ended(Exception):
-    """The end of a runner; StopIteration must not pass a thread or a coroutine."""
-
-    def __init__(self, answer: RunAnswer) -> None:
-        super().__init__()
-        self.answer = answer
-
-
-def _stepped(step: Callable[[], Call]) -> Call:
-    try:
-        return step()
-    except StopIteration as end:
-        raise _Ended(end.value) from None
 
 
 def to_run(ran: CompletedRun, tariff: CallPricing, item_id: str | None) -> Run:

@@ -137,8 +137,8 @@ def test_intervals_of_repeated_rows_are_those_of_the_items() -> None:
 )
 @pytest.mark.slow
 def test_no_build_promises_what_a_new_item_does_not_give(name: str) -> None:
-    """At most one of five seeds; each set is tried with every kind that takes it."""
-    wrong = [seed for seed in range(40, 45) if _promises_too_much(SETS[name](seed, True), seed)]
+    """At most one of three seeds; each set is tried with every kind that takes it."""
+    wrong = [seed for seed in range(40, 43) if _promises_too_much(SETS[name](seed, True), seed)]
     assert len(wrong) <= 1, wrong
 
 

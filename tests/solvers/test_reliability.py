@@ -27,7 +27,7 @@ QUANTITIES = {
     "policy": {"accuracy", "cost"},
     "portfolio": {"accuracy", "cost"},
 }
-SEEDS = {"cascade": 40, "index": 16, "pipeline": 16, "policy": 6, "portfolio": 6}
+SEEDS = {"cascade": 16, "index": 16, "pipeline": 16, "policy": 6, "portfolio": 6}
 ALARM = 0.001
 """How often one of the questions may be answered wrongly by chance."""
 
@@ -41,9 +41,8 @@ def fresh(rows: int) -> World:
 @pytest.mark.parametrize(
     ("kind", "params", "seeds"),
     [
-        *((kind, PARAMS.get(kind, {}), SEEDS[kind] // 3) for kind in REPLAYS),
-        *(pytest.param(kind, PARAMS.get(kind, {}), SEEDS[kind], marks=pytest.mark.slow) for kind in REPLAYS),
-        pytest.param("portfolio", LEARNED, 3, marks=pytest.mark.slow),
+        *((kind, PARAMS.get(kind, {}), SEEDS[kind]) for kind in REPLAYS),
+        ("portfolio", LEARNED, 3),
     ],
 )
 @pytest.mark.slow

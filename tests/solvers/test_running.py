@@ -258,7 +258,7 @@ def cheapest_by_hand(ways: Continuations, called: frozenset[int], left: float) -
 def test_the_best_continuation_is_that_of_brute_force() -> None:
     rng = np.random.default_rng(5)
     compared = reachable = 0
-    for _ in range(40):
+    for _ in range(14):
         _, ways = continuations(rng)
         for called in list(ways.reaching)[:12]:
             for left in rng.uniform(0, 1.3 * sum(ways.worst), 4):
@@ -275,8 +275,8 @@ def test_the_best_continuation_is_that_of_brute_force() -> None:
                     state = state | {k}
                 assert cost == pytest.approx(expected)
                 assert sum(ways.worst[k] for k in way) <= left
-    assert compared > 300
-    assert reachable > 100
+    assert compared > 100
+    assert reachable > 30
 
 
 def test_somebodys_long_cascade_is_refused(plan: CascadePlan) -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from app.running.endpoint_caller import ChunkStream
-from app.running.executor import MAX_BUFFERED_CHUNKS, BufferedChunks
+from app.running.executor import MAX_BUFFERED_CHUNKS, StreamRelay
+from parsimony.runs.steps import Call
 
 
 @pytest.mark.parametrize(
@@ -17,9 +18,13 @@ from app.running.executor import MAX_BUFFERED_CHUNKS, BufferedChunks
     ],
 )
 def test_chunks_are_released_once_in_order_unless_there_are_too_many(count: int, released: int) -> None:
-    held, taken = BufferedChunks(), list[object]()
+    taken: list[object] = []
+    relay = StreamRelay(ChunkStream(taken.append))
+    receiver = relay.make_receiver(Call(("small",), 1.0, is_last=False))
+    assert receiver is not None
     for place in range(count):
-        held.buffer_chunk({"place": place})
+        receiver.take({"place": place})
+    assert taken == []
     for _ in range(2):
-        held.release_chunks(ChunkStream(taken.append))
+        relay.release_chunks()
     assert taken == [{"place": place} for place in range(released)]
