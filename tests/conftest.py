@@ -32,9 +32,10 @@ COST_OF_FOLDER = {"e2e": "server", "attack": "server", "faults": "chaos", "conta
 SERVER_FIXTURES = {"server", "all_kinds"}
 BROWSER_FIXTURES = {"browser", "visit"}
 LONGEST_FIRST = """
-    readme console console_words batches runs clock openapi learned assignment_limits builds worker publish growth
-    archives constrained query_costs knapsack console_advice console_lists drift reliability cluster jit crossings
-    running add_a_kind index shutdown bytes store_away
+    readme console console_words batches runs clock openapi examples reliability refit_error guarantees learned items
+    frontier losses_by_kind builds worker publish off_policy cost_regression assignment_limits growth archives
+    constrained query_costs knapsack console_advice console_lists drift cluster jit crossings running add_a_kind index
+    shutdown bytes store_away
 """
 """Modules that take longest begin first, so that no process is left waiting for them at the end."""
 

@@ -373,6 +373,7 @@ def test_resources_that_a_trace_tells_of_are_limited_by_name() -> None:
     given = assigned(
         made,
         budget=6,
+        gap=1e-3,  # a proof at the default gap takes a minute
         resources={"tokens": {"per_query": 500}, "latency": {"total": 700}, "carbon": {"per_query": 1}},
     )
     names, tokens = np.array(given.assignments), np.array(COLUMNS["tokens"])
