@@ -32,6 +32,7 @@ from models.dataset import (
     dataset_from_columns,
 )
 from models.errors import Fault, InvalidRequest, ParsimonyError
+from models.setup_spec import SetupSpec
 from models.trace import Trace
 from models.trace_spec import CostColumn, TraceClassifier, TraceSpec
 
@@ -58,6 +59,7 @@ __all__ = [
     "Name",
     "ParsimonyError",
     "Polynomial",
+    "SetupSpec",
     "Timings",
     "Trace",
     "TraceClassifier",

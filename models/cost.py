@@ -2,7 +2,8 @@
 
 A *spec* declares the cost of a feature: ``Amount``, ``Polynomial``, ``Terms`` (sizes of several dimensions), or
 ``Timings`` (measurements to fit). ``CostFunction`` evaluates it. Its coefficients are non-negative, so cost never falls
-with size. The cost of a set of features is the sum of their costs (Equation 1 of *Indexing Cost Sensitive Prediction*).
+with size. The cost of a set of features is the sum of their costs (Equation 1 of *Indexing Cost Sensitive Prediction*),
+and of the set-up groups that they touch (``setup_spec``).
 """
 
 import math

@@ -30,6 +30,7 @@ from models.columns import (
 from models.cost import Cost, size_columns_of
 from models.errors import Fault
 from models.losses import HasLosses, Losses, get_loss_matrix, read_losses
+from models.setup_spec import SetupSpec, check_setup
 from models.trace import Trace
 from models.trace_spec import TraceSpec
 from models.units import check_time_unit
@@ -64,6 +65,10 @@ class FeaturesSpec(HasLosses, HasWeights):
         "when rows are split, and intervals resample items. null: every row is a different item",
     )
     features: Annotated[Items[FeatureSpec], Field(min_length=1)] = Field(description="the features")
+    setup: Items[SetupSpec] = Field(
+        default=(),
+        description="set-up work that features share. An item pays for a group once, with the first of its features",
+    )
     categorical: Items[Label] = Field(
         default=(), description="columns of features that hold names or codes; they are read as text, not as numbers"
     )
@@ -76,7 +81,8 @@ class FeaturesSpec(HasLosses, HasWeights):
     def _names_differ(self) -> "FeaturesSpec":
         require_unique_names("feature name", (feature.name for feature in self.features))
         require_unique_names("column", self.feature_columns)
-        check_time_unit({each.name: each.time for each in self.features}, self.unit, self.time_unit)
+        check_setup(self.setup, [feature.name for feature in self.features])
+        check_time_unit({each.name: each.time for each in self.priced}, self.unit, self.time_unit)
         strangers = [column for column in self.categorical if column not in self.feature_columns]
         if strangers:
             raise ValueError(f"categorical column {strangers[0]!r} must be a column of a feature")
@@ -85,6 +91,12 @@ class FeaturesSpec(HasLosses, HasWeights):
         if set(self.weight_columns) & {self.label, self.item, *self.size_columns, *self.feature_columns}:
             raise ValueError(f"weights must be a column without another use, got {self.weights!r}")
         return self
+
+    @property
+    def priced(self) -> tuple[FeatureSpec | SetupSpec, ...]:
+        """All that has a cost: the features, then the set-up groups."""
+        every: list[FeatureSpec | SetupSpec] = [*self.features, *self.setup]
+        return tuple(every)
 
     @property
     def feature_columns(self) -> tuple[str, ...]:

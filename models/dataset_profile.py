@@ -107,6 +107,17 @@ class FeatureProfile(Value):
     )
 
 
+class SetupProfile(Value):
+    """Cost of set-up work that features share."""
+
+    name: str = Field(description="the name of the set-up work")
+    features: Items[str] = Field(description="the features that need it")
+    cost: float | None = Field(description="its cost, in the dataset's unit; null if it depends on the size")
+    costs: Items[float | None] = Field(
+        description="its cost at each size, in the dataset's unit; null if it is too large to compute"
+    )
+
+
 class FeaturesProfile(Value):
     """The profile of a feature table."""
 
@@ -120,6 +131,9 @@ class FeaturesProfile(Value):
         "if there are none; empty if no cost depends on size. All dimensions have the same value"
     )
     features: Items[FeatureProfile] = Field(description="the features, in the dataset's order")
+    setup: Items[SetupProfile] = Field(
+        default=(), description="set-up work that features share, which an item pays for once"
+    )
 
 
 class ProfiledDataset(Value):

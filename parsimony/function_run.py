@@ -14,7 +14,7 @@ from parsimony.functions import CallOutcome
 from parsimony.runs.cascade import run_cascade
 from parsimony.runs.index import run_index
 from parsimony.runs.pipeline import run_pipeline
-from parsimony.runs.policy import PolicyFacts, SensorFacts, run_policy
+from parsimony.runs.policy import PolicyFacts, SensorFacts, SetupFacts, run_policy
 from parsimony.runs.portfolio import run_portfolio
 from parsimony.runs.steps import Call, CallResult, CallResults, DecisionRequest, Predict, RunAnswer, Steps
 from parsimony.units import seconds_per_unit
@@ -196,6 +196,9 @@ def read_policy(summary: Mapping[str, Any], limits: Mapping[str, Any]) -> Policy
         max_cost=min((one for one in numbers if isinstance(one, int | float)), default=inf),
         max_time=inf if limits.get("deadline") is None else limits["deadline"],
         classless=classless,
+        setup=tuple(
+            SetupFacts(frozenset(one["sensors"]), one["cost"], one["time"] or 0.0) for one in summary.get("setup", ())
+        ),
     )
 
 

@@ -803,6 +803,7 @@ class FeaturesProfileReply(TypedDict):
     dimensions: int
     sizes: list[float]
     features: list[FeatureProfile]
+    setup: NotRequired[list[SetupProfile]]
 
 
 class FeaturesSpec(TypedDict):
@@ -819,6 +820,7 @@ class FeaturesSpec(TypedDict):
     size: NotRequired[str | list[str] | None]
     item: NotRequired[str | None]
     features: list[FeatureSpec]
+    setup: NotRequired[list[SetupSpec]]
     categorical: NotRequired[list[str]]
     missing: NotRequired[bool]
     time_unit: NotRequired[str | None]
@@ -1360,6 +1362,24 @@ class Savings(TypedDict):
     unit: NotRequired[str]
     query: NotRequired[dict[str, JsonValue]]
     today: NotRequired[CurrentBaseline | None]
+
+
+class SetupProfile(TypedDict):
+    """Cost of set-up work that features share."""
+
+    name: str
+    features: list[str]
+    cost: float | None
+    costs: list[float | None]
+
+
+class SetupSpec(TypedDict):
+    """Set-up work of some features, for example to draw blood: an item pays for it once, with the first of them."""
+
+    name: str
+    cost: float | Polynomial | Terms | Timings
+    time: NotRequired[float | None]
+    features: list[str]
 
 
 class ShadowSummary(TypedDict):

@@ -16,6 +16,7 @@ from models.dataset_profile import (
     FeatureProfile,
     FeaturesProfile,
     MeasuredCost,
+    SetupProfile,
     TraceProfile,
 )
 from solvers.partial_traces import measure_classifiers
@@ -118,7 +119,7 @@ def pairwise_agreement(names: Sequence[str], correct: Bools, called: Bools) -> A
 
 
 def _profile_features(table: FeatureTable) -> FeaturesProfile:
-    functions = [cost_function(feature.cost)[0] for feature in table.spec.features]
+    functions = [cost_function(each.cost)[0] for each in table.spec.priced]
     depending = [function.dimensions for function in functions if function.depends_on_size]
     sizes = _sizes(table) if depending else np.empty(0)
     return FeaturesProfile(
@@ -135,14 +136,23 @@ def _profile_features(table: FeatureTable) -> FeaturesProfile:
                 costs=_costs(function, sizes),
                 timings=_timings(feature.cost),
             )
-            for feature, function in zip(table.spec.features, functions, strict=True)
+            for feature, function in zip(table.spec.features, functions, strict=False)
+        ),
+        setup=tuple(
+            SetupProfile(
+                name=group.name,
+                features=group.features,
+                cost=None if function.depends_on_size else _constant(function),
+                costs=_costs(function, sizes),
+            )
+            for group, function in zip(table.spec.setup, functions[len(table.spec.features) :], strict=True)
         ),
     )
 
 
 def _sizes(table: FeatureTable) -> Floats:
     """Return log-spaced sizes over the range of the rows and the timings."""
-    timed = [row[:-1] for feature in table.spec.features for row in getattr(feature.cost, "timings", ())]
+    timed = [row[:-1] for each in table.spec.priced for row in getattr(each.cost, "timings", ())]
     known = [*table.sizes.ravel().tolist(), *(size for sizes in timed for size in sizes)]
     least, most = (min(known), max(known)) if known else UNKNOWN_SIZES
     if least == most:

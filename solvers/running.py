@@ -8,6 +8,7 @@ from typing import Any
 
 from models.errors import EndpointFailed, RunTimeout
 from parsimony.runs.steps import Call, CallResults, DecisionRequest, NoAnswer, Predict, Refusal, RunAnswer, Steps
+from solvers.setup_groups import SetupPricing
 
 Runner = Generator[Call, CallResults, RunAnswer]
 """Yields the calls of a run, and receives their results."""
@@ -19,8 +20,12 @@ def reject_further_steps(step: DecisionRequest | Predict) -> Refusal:
     return Refusal("no other decision is possible")
 
 
-def run_with_local_decisions(steps: Steps, decide: Decide = reject_further_steps) -> Runner:
+def run_with_local_decisions(
+    steps: Steps, decide: Decide = reject_further_steps, setup: SetupPricing | None = None
+) -> Runner:
     """Run an item; ``decide`` makes its decisions and predictions in this process.
+
+    setup: plans the costs of set-up groups; None: there are none.
 
     Raises EndpointFailed without an answer, and RunTimeout if no time remains.
     """
@@ -29,6 +34,8 @@ def run_with_local_decisions(steps: Steps, decide: Decide = reject_further_steps
         while True:
             step = steps.send(outcome)
             outcome = (yield step) if isinstance(step, Call) else decide(step)
+            if setup is not None and isinstance(step, Call):
+                setup.plan_costs(outcome.results)
     except StopIteration as end:
         answer: RunAnswer = end.value
         return answer

@@ -37,8 +37,8 @@ class CallPricing:
     def cost_of(self, result: CallResult) -> float:
         """Return the cost of a call, in the artifact's unit.
 
-        It is the reported cost. Otherwise, it is the duration if the unit is a unit of time; else the planned cost if
-        the call may have been paid; else 0.
+        It is the reported cost. Otherwise, it is the duration if the unit is a unit of time; else the planned cost,
+        with set-up groups, if the call may have been paid; else 0.
         """
         if result.cost is not None:
             return result.cost
@@ -46,7 +46,7 @@ class CallPricing:
             return 0.0
         if self.unit_s is not None:
             return result.seconds / self.unit_s
-        return self.planned_cost(result.name) if result.is_paid else 0.0
+        return self.planned_cost(result.name) + result.setup_cost if result.is_paid else 0.0
 
 
 @dataclass(slots=True)

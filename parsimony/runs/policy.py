@@ -40,6 +40,21 @@ class SensorFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SetupFacts:
+    """Facts of a set-up group: work that sensors share, and that an item pays for once.
+
+    Attributes:
+        sensors: names of the sensors that need it.
+        cost: mean cost, in the artifact's unit.
+        time: maximum time; 0: unknown.
+    """
+
+    sensors: frozenset[str]
+    cost: float
+    time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyFacts:
     """What a run knows of its policy and of the item's limits.
 
@@ -50,6 +65,7 @@ class PolicyFacts:
         max_time: likewise, its maximum time.
         is_final: whether the run ends after these sensors, whatever they return.
         classless: whether the dataset has no classes.
+        setup: set-up groups.
     """
 
     sensors: Mapping[str, SensorFacts]
@@ -58,6 +74,7 @@ class PolicyFacts:
     max_time: float = inf
     is_final: Callable[[tuple[str, ...]], bool] = lambda names: False
     classless: bool = False
+    setup: tuple[SetupFacts, ...] = ()
 
     def find_cheapest(self, forbidden: Collection[str], lost: float) -> tuple[str, ...]:
         """Return the cheapest sensors that can be acquired together, without barred ones; () if there are none."""
@@ -68,14 +85,22 @@ class PolicyFacts:
             (cost, tuple(names))
             for names in groups.values()
             if (cost := self.cost_of(names)) <= self.max_cost - lost
-            and max(self.sensors[name].time for name in names) <= self.max_time
+            and self.time_of(names) <= self.max_time
             and not {*names}.intersection(forbidden)
         ]
         return min(able)[1] if able else ()
 
-    def cost_of(self, names: Collection[str]) -> float:
-        """Return the mean cost of sensors together."""
-        return sum(self.sensors[name].cost for name in names)
+    def cost_of(self, names: Collection[str], known: Collection[str] = ()) -> float:
+        """Return the mean cost of sensors together, after known ones, whose groups are set up."""
+        own = sum(self.sensors[name].cost for name in names)
+        return own + sum(group.cost for group in self._list_needed(names, known))
+
+    def time_of(self, names: Collection[str]) -> float:
+        """Return the maximum time of sensors that are acquired together, and of the groups that they need."""
+        return max(self.sensors[name].time for name in names) + sum(each.time for each in self._list_needed(names, ()))
+
+    def _list_needed(self, names: Collection[str], known: Collection[str]) -> list[SetupFacts]:
+        return [each for each in self.setup if not each.sensors.isdisjoint(names) and each.sensors.isdisjoint(known)]
 
 
 def run_policy(
@@ -101,30 +126,30 @@ def run_policy(
     """
     so_far, known, decision = CollectedResults(), dict(acquired), first
     reasons: list[str | None] = []
-    forbidden, lost = set(unavailable), 0.0
+    forbidden, lost = set(unavailable), list[str]()
     for _ in range(MAX_STEPS):
         wanted = _sensors_to_acquire(decision, known)
         if forbidden.intersection(wanted):
             so_far.results += [make_skipped_result(name) for name in wanted if name in unavailable]
-            decision, lost = yield from _ask(facts, known, forbidden, lost, so_far)
+            decision = yield from _ask(facts, known, forbidden, lost, so_far)
             wanted = _sensors_to_acquire(decision, known)
         if not wanted and not known and so_far.results:  # a sensor was wanted, and is not available
-            wanted = facts.find_cheapest(forbidden, lost)
+            wanted = facts.find_cheapest(forbidden, facts.cost_of(lost))
         if not wanted or remaining_seconds <= 0:
             break
         is_last = not known and facts.is_final(wanted)
-        outcome = yield Call(wanted, remaining_seconds, is_last, facts.cost_of(wanted))
+        outcome = yield Call(wanted, remaining_seconds, is_last, facts.cost_of(wanted, [*known, *lost]))
         remaining_seconds = outcome.remaining_seconds
         so_far.results += outcome.results
         for one in outcome.results:
             reading = Refusal("") if one.error is not None else facts.read(one)
             if isinstance(reading, Refusal):
                 forbidden.add(one.name)
-                lost += facts.sensors[one.name].cost if one.is_paid or one.error is None else 0.0
+                lost += [one.name] if one.is_paid or one.error is None else []
                 reasons += [f"{one.name}: {reading.reason}"] if reading.reason else []
             else:
                 known[one.name] = reading
-        decision, lost = yield from _ask(facts, known, forbidden, lost, so_far)
+        decision = yield from _ask(facts, known, forbidden, lost, so_far)
     reasons += [OUT_OF_TIME if remaining_seconds <= 0 else None]
     refused = decision.reason if isinstance(decision, Refusal) else None
     degraded = join_reasons(so_far.failures, *reasons) or refused
@@ -140,17 +165,20 @@ def run_policy(
 
 
 def _ask(
-    facts: PolicyFacts, known: dict[str, Any], forbidden: set[str], lost: float, so_far: CollectedResults
-) -> Generator[DecisionRequest, Any, tuple[Any, float]]:
-    """Ask for the next decision; sensors whose readings it finds invalid are barred. Return it, and the lost cost."""
+    facts: PolicyFacts, known: dict[str, Any], forbidden: set[str], lost: list[str], so_far: CollectedResults
+) -> Generator[DecisionRequest, Any, Any]:
+    """Ask for the next decision, and return it; sensors whose readings it finds invalid are barred.
+
+    lost: failed sensors that may have been paid; barred ones are appended.
+    """
     while True:
-        decision = yield DecisionRequest(dict(known), frozenset(forbidden), lost)
+        decision = yield DecisionRequest(dict(known), frozenset(forbidden), facts.cost_of(lost, known))
         invalid = known.keys() & decision.invalid if isinstance(decision, Refusal) else set[str]()
         if not invalid:
-            return decision, lost
+            return decision
         so_far.mark_invalid(invalid, decision.reason)
         forbidden |= invalid
-        lost += facts.cost_of(invalid)
+        lost += invalid
         for name in invalid:
             del known[name]
 

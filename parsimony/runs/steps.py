@@ -110,6 +110,8 @@ class CallResult:
     """The complete reply of a language model."""
     provider_error: Any = None
     """The error reply, if there was one."""
+    setup_cost: float = 0.0
+    """Planned cost of the set-up groups that this call is the first to need, in addition to its own planned cost."""
 
     @property
     def cells(self) -> tuple[Any, ...]:

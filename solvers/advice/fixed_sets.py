@@ -12,6 +12,7 @@ from models.losses import Losses
 from solvers.learners.table_preparation import Preparation
 from solvers.policy.sensors import Sensors
 from solvers.savings import Replay, name_feature_set
+from solvers.setup_groups import SetupGroups
 
 MAX_SINGLE = 8
 """Maximum number of single features."""
@@ -28,7 +29,7 @@ def replay_fixed_sets(
     all features.
 
     Args:
-        costs: (n, M), cost of each feature for each unseen row.
+        costs: (n, M + G), cost of each feature, then of each set-up group, for each unseen row.
         report: receives the number of finished sets and the total.
     """
     preparation = Preparation.fit(learned.values, _categorical(learned))
@@ -36,11 +37,13 @@ def replay_fixed_sets(
     sensors = Sensors.from_dataset(learned)
     owners, names = np.repeat(sensors.value_owners, preparation.widths), sensors.names
     important = _rank_by_importance(table, learned.labels, owners, seed)
-    sets = _choose_sets(important, np.argsort(costs.mean(axis=0), kind="stable"))
+    groups, every = SetupGroups.from_spec(learned.spec), np.arange(len(names))
+    sets = _choose_sets(important, groups.order_by_cost(costs.mean(axis=0)))
     replays = replay_most_common(learned, unseen)
     for done, (members, long_name) in enumerate(sets.items()):
         report(done, len(sets))
-        columns, price = np.isin(owners, members), costs[:, list(members)].sum(axis=1)
+        columns, paid = np.isin(owners, members), groups.append_groups(np.isin(every, members))
+        price = costs[:, paid].sum(axis=1)
         name = long_name if len(members) == len(names) else name_feature_set([names[f] for f in members], long_name)
         for suffix, probabilities in _predict(table[:, columns], learned.labels, unseen_table[:, columns], seed):
             replays[f"{name}{suffix}"] = Replay(_losses(learned).grade_answers(probabilities, unseen.labels), price)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from models.arrays import Floats, Int32s, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 from models.index import IndexOptions, size_to_tuple
 from solvers.cell_encoding import CellEncoding
 from solvers.index.candidates import choose_candidates, rank_by_preference
@@ -37,6 +37,8 @@ class PlanSchema:
         rows: number of rows of the accuracies; 0: none.
         left_out: features excluded by preselection.
         left_out_costs: costs of the excluded features.
+        setup: names of the set-up groups.
+        setup_members: (H, F + G), features of each group, then excluded ones; (0, 0) without groups.
         encoding: numerical encoding of the cells.
         loss_matrix: (C, A), losses; (0, 0) if all errors are equal.
     """
@@ -51,6 +53,8 @@ class PlanSchema:
     left_out_costs: SetCosts | None = None
     encoding: CellEncoding | None = None
     loss_matrix: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    setup: tuple[str, ...] = ()
+    setup_members: Bools = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,7 +257,7 @@ def assemble_plan(
         unit=names.unit,
         alpha=searched.alpha,
         powers=costs.powers,
-        coefficients=costs.coefficients,
+        coefficients=costs.coefficients[: costs.features],
         masks=masks,
         accuracies=np.array([searched.accuracies[mask] for mask in masks.tolist()]),
         candidates=np.searchsorted(masks, searched.expanded.masks[places]).astype(np.int32),
@@ -279,8 +283,16 @@ def assemble_plan(
         **reaching,
         left_out=names.left_out,
         **_left_out_costs(names.left_out_costs),
+        **_setup_fields(names, costs),
         **({} if names.encoding is None else names.encoding.stored_fields()),
     )
+
+
+def _setup_fields(names: PlanSchema, costs: SetCosts) -> dict[str, Any]:
+    if not names.setup:
+        return {}
+    coefficients = costs.coefficients[costs.features :]
+    return {"setup_names": names.setup, "setup_members": names.setup_members, "setup_coefficients": coefficients}
 
 
 def _left_out_costs(costs: SetCosts | None) -> dict[str, Any]:

@@ -47,6 +47,8 @@ def encode_table(table: FeatureTable) -> FeatureTable:
 def select_features(table: FeatureTable, names: Sequence[str]) -> FeatureTable:
     """Return the table with some of its features, in this order, and all rows.
 
+    Set-up groups remain, also those without a feature, so that the cost of features left out is known.
+
     Raises:
         InvalidRequest: the table lacks a feature.
     """
@@ -59,7 +61,11 @@ def select_features(table: FeatureTable, names: Sequence[str]) -> FeatureTable:
     features = tuple(known[name] for name in names)
     place = {column: at for at, column in enumerate(table.spec.feature_columns)}
     columns = [place[column] for feature in features for column in feature.columns]
-    spec = table.spec.model_copy(update={"features": features})
+    setup = tuple(
+        group.model_copy(update={"features": tuple(each for each in group.features if each in names)})
+        for group in table.spec.setup
+    )
+    spec = table.spec.model_copy(update={"features": features, "setup": setup})
     categories = tuple(table.categories[column] for column in columns)
     return replace(table, spec=spec, categories=categories, values=np.ascontiguousarray(table.values[:, columns]))
 

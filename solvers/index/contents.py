@@ -10,9 +10,10 @@ from models.losses import Losses
 from solvers.base import check_array_ranges
 from solvers.cell_encoding import CellEncoding
 from solvers.index.cells import list_column_owners
-from solvers.index.costs import list_members
+from solvers.index.costs import SetCosts, list_members
 from solvers.index.size_curves import spline_basis
 from solvers.learners.linear import count_linear_numbers
+from solvers.setup_groups import NO_GROUPS, SetupGroups, is_consistent_setup
 
 KINDS = ("none", "skops", "softmax")
 MAX_POWER = 15
@@ -108,6 +109,12 @@ class IndexContents:
     """(t', k), powers of the terms of their cost polynomials; (0, 0): none, or an older artifact."""
     left_out_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(G, t'), coefficients of their cost polynomials."""
+    setup_names: tuple[str, ...] = ()
+    """Names of the H set-up groups: work that features share and an item pays for once (``solvers.setup_groups``)."""
+    setup_members: Bools = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+    """(H, F + G), the features of each group, then those of ``left_out``; (0, 0) without groups."""
+    setup_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
+    """(H, t), coefficients of each group's cost polynomial over ``powers``."""
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(d,), feature of each column if some have categories or missing cells (``CellEncoding``); else (0,)."""
     cell_fills: Floats = field(default_factory=lambda: np.empty(0))
@@ -129,6 +136,19 @@ class IndexContents:
     def losses(self) -> Losses | None:
         """The loss matrix; None if all errors are equal."""
         return Losses.from_matrix(self.loss_matrix)
+
+    @property
+    def setup(self) -> SetupGroups:
+        """The indexed features of each set-up group."""
+        return SetupGroups(self.setup_members[:, : len(self.features)]) if self.setup_names else NO_GROUPS
+
+    @property
+    def set_costs(self) -> SetCosts:
+        """Cost polynomials of the features and of the set-up groups."""
+        if not self.setup_names:
+            return SetCosts(self.powers, self.coefficients)
+        coefficients = np.concatenate((self.coefficients, self.setup_coefficients))
+        return SetCosts(self.powers, coefficients, groups=self.setup)
 
     def choose_answers(self, probabilities: Floats) -> Int64s:
         """Return the codes of the answers, (n,), for probabilities, (n, C); C rejects."""
@@ -182,6 +202,7 @@ class IndexContents:
 
 def _dimensions(plan: IndexContents) -> dict[str, bool]:
     matrices = {"powers", "coefficients", "orders", "reached", "left_out_powers", "left_out_coefficients"}
+    matrices |= {"setup_members", "setup_coefficients"}
     dimensions = dict.fromkeys((*matrices, "size_optimism", "size_spread", "loss_matrix"), 2)
     dimensions |= {"size_levels": 3, "size_covariance": 3}
     arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
@@ -218,6 +239,7 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
         and (0 < plan.choosing < plan.rows if len(plan.reached) else plan.choosing == 0),
         "candidates": plan.candidates.shape == (c,) and c > 0,
         "costs of at least 0 for each feature left out, or of none": _left_out_costs(plan),
+        "features and a cost for each set-up group, or no groups": _setup(plan),
         "losses of each answer for each class, and probabilities, or no losses": plan.loss_matrix.shape == (0, 0)
         or (
             plan.loss_matrix.shape in tuple((len(plan.classes), len(plan.classes) + more) for more in (0, 1))
@@ -233,6 +255,14 @@ def _left_out_costs(plan: IndexContents) -> bool:
     if powers.shape == coefficients.shape == (0, 0):
         return True
     return len(powers) == coefficients.shape[1] > 0 and len(coefficients) == len(plan.left_out) and _are_powers(powers)
+
+
+def _setup(plan: IndexContents) -> bool:
+    names, coefficients = plan.setup_names, plan.setup_coefficients
+    width = len(plan.powers) if names else 0
+    return coefficients.shape == (len(names), width) and is_consistent_setup(
+        names, plan.setup_members, coefficients, (*plan.features, *plan.left_out)
+    )
 
 
 def _are_powers(powers: Int64s) -> bool:
@@ -253,8 +283,9 @@ def _sets(plan: IndexContents) -> dict[str, bool]:
     masks, candidates = plan.masks, plan.candidates
     inside = bool(np.all((candidates >= 0) & (candidates < len(masks))))
     levels = plan.accuracies[candidates] if inside else np.zeros(0)
-    free = ~np.any(plan.coefficients > 0, axis=1)
-    paid = sum(1 << f for f in np.flatnonzero(~free).tolist())
+    free = ~np.any(plan.set_costs.coefficients > 0, axis=1)
+    paying = ~plan.setup.append_groups(np.eye(len(plan.features), dtype=np.bool_)) | free
+    paid = sum(1 << f for f in np.flatnonzero(~paying.all(axis=1)).tolist())
     return {
         "sets of its features, rising": bool(np.all(np.diff(masks) > 0))
         and masks[0] == 0

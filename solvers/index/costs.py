@@ -1,7 +1,10 @@
-"""Costs of feature sets: the features' cost polynomials over common terms, and their sums (Equation 1)."""
+"""Costs of feature sets: cost polynomials over common terms, and their sums (Equation 1).
+
+The cost of a set is the sum over its features and over the set-up groups that it touches (``solvers.setup_groups``).
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -11,25 +14,30 @@ from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest, Timings
 from models.arrays import Floats, Int64s
 from models.cost import CostFunction, Residuals, cost_function
 from models.index import IndexOptions, size_to_tuple
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetCosts:
-    """Cost polynomials of the features over common terms.
+    """Cost polynomials of the features, and of G set-up groups, over common terms.
 
     Attributes:
         powers: (t, k), powers of the terms.
-        coefficients: (F, t).
+        coefficients: (F + G, t), of features, then of groups.
         largest: the largest size.
+        groups: the features of each group.
     """
 
     powers: Int64s
     coefficients: Floats
     largest: float = math.inf
+    groups: SetupGroups = NO_GROUPS
 
     @classmethod
-    def from_functions(cls, functions: Sequence[CostFunction], largest: float = math.inf) -> "SetCosts":
-        """Express cost functions over common terms.
+    def from_functions(
+        cls, functions: Sequence[CostFunction], largest: float = math.inf, groups: SetupGroups = NO_GROUPS
+    ) -> "SetCosts":
+        """Express cost functions, of features and then of groups, over common terms.
 
         >>> functions = [CostFunction.from_constant(3.0), CostFunction.from_polynomial([1.0, 2.0])]
         >>> SetCosts.from_functions(functions).coefficients.tolist()
@@ -38,26 +46,36 @@ class SetCosts:
         every = CostFunction.sum_of(functions)
         nothing = replace(every, coefficients=np.zeros_like(every.coefficients))
         rows = [CostFunction.sum_of([function, nothing]).coefficients for function in functions]
-        return cls(every.powers, np.array(rows).reshape(len(functions), len(every.powers)), largest)
+        return cls(every.powers, np.array(rows).reshape(len(functions), len(every.powers)), largest, groups)
+
+    @property
+    def features(self) -> int:
+        """The number of features."""
+        return len(self.coefficients) - len(self.groups)
 
     @property
     def dimensions(self) -> int:
         """The number of dimensions of sizes; 0 if no cost depends on size."""
         return int(self.powers.shape[1])
 
-    def sum_features(self, masks: Int64s) -> Floats:
+    def sum_features(self, masks: Int64s, excluded_groups: Collection[int] = ()) -> Floats:
         """Return the coefficients of each set, (m, t), as correctly rounded sums.
 
         The order of features does not matter, and a superset's coefficients are never smaller.
+
+        Args:
+            masks: (m,), features of the sets.
+            excluded_groups: set-up groups that do not count, for example because they are paid for.
 
         >>> costs = SetCosts.from_functions([CostFunction.from_constant(3.0), CostFunction.from_constant(0.5)])
         >>> costs.sum_features(np.array([0, 3])).tolist()
         [[0.0], [3.5]]
         """
         columns = self.coefficients.T.tolist()
+        groups = [(self.features + g, own) for g, own in enumerate(self.groups.masks) if g not in excluded_groups]
         rows = []
         for mask in masks.tolist():
-            members = list_members(mask)
+            members = list_members(mask) + [place for place, own in groups if own & mask]
             rows.append([math.fsum([column[f] for f in members]) for column in columns])
         return np.array(rows, dtype=np.float64).reshape(len(masks), len(columns))
 
@@ -152,7 +170,7 @@ def _evaluate_terms(powers: Int64s, sizes: Floats) -> Floats:
 
 
 def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[SetCosts, dict[str, Residuals]]:
-    """Return the features' costs as declared in the spec, and the residuals of fitted timings.
+    """Return the costs of features and set-up groups as the spec declares them, and residuals of fitted timings.
 
     With a fixed size every cost is a constant (Problem 2).
 
@@ -161,24 +179,27 @@ def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[SetCosts, 
     """
     spec = dataset.spec
     functions, residuals = [], {}
-    for feature in spec.features:
-        function, off = cost_function(feature.cost)
+    for each in spec.priced:
+        function, off = cost_function(each.cost)
         functions.append(function)
         if off is not None:
-            residuals[feature.name] = off
+            residuals[each.name] = off
     dimensions = _dimensions(spec, functions)
     _refuse_too_many_terms(functions)
+    groups = SetupGroups.from_spec(spec)
     if options.fixed_size is not None:
         size = check_dimensions(size_to_tuple(options.fixed_size), dimensions, "fixed_size")
-        return SetCosts.from_functions([function.cost_at(size) for function in functions]), residuals
+        fixed = [function.cost_at(size) for function in functions]
+        return SetCosts.from_functions(fixed, groups=groups), residuals
     if options.max_size is not None and dimensions != 1:
         fault = f"is supported only for sizes of one number; costs have sizes of {dimensions}"
         raise InvalidRequest.from_faults(Fault(("max_size",), fault))
-    return SetCosts.from_functions(functions, options.max_size or math.inf), residuals
+    return SetCosts.from_functions(functions, options.max_size or math.inf, groups), residuals
 
 
 def _dimensions(spec: FeaturesSpec, functions: Sequence[CostFunction]) -> int:
-    example = {f.dimensions: feature.name for feature, f in zip(spec.features, functions, strict=True) if f.dimensions}
+    named = zip(spec.priced, functions, strict=True)
+    example = {function.dimensions: each.name for each, function in named if function.dimensions}
     wanted = max(example, default=0)
     for dimensions, name in example.items():
         other = len(spec.size_columns) or wanted
@@ -206,6 +227,6 @@ def choose_median_size(dataset: FeatureTable, options: IndexOptions, dimensions:
         return check_dimensions(size_to_tuple(options.median_size), dimensions, "median_size")
     if dataset.sizes.shape[1] == dimensions:
         return tuple(np.median(dataset.sizes, axis=0).tolist())
-    timings = [feature.cost for feature in dataset.spec.features if isinstance(feature.cost, Timings)]
+    timings = [each.cost for each in dataset.spec.priced if isinstance(each.cost, Timings)]
     measured = sorted({row[:-1] for each in timings for row in each.timings})
     return tuple(np.median(measured, axis=0).tolist()) if measured else (1.0,) * dimensions

@@ -13,7 +13,7 @@ import numpy as np
 from models import Fault, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.index import Crossing, CurvesQuery, FeatureSetCurve, IndexCurves, IndexQuery
-from solvers.index.costs import SetCosts, evaluate_horner, list_members
+from solvers.index.costs import evaluate_horner, list_members
 from solvers.index.plan import IndexPlan
 
 SIZE_FACTOR = 8.0
@@ -65,7 +65,7 @@ class _Sets:
     def from_candidates(cls, plan: IndexPlan, candidates: Int64s) -> "_Sets":
         ordered = candidates[np.lexsort((-candidates, plan.accuracies[plan.candidates[candidates]]))]
         masks = plan.masks[plan.candidates[ordered]]
-        return cls(ordered, SetCosts(plan.powers, plan.coefficients).sum_features(masks))
+        return cls(ordered, plan.set_costs.sum_features(masks))
 
     def evaluate(self, sizes: Floats) -> Floats:
         """Return the costs at sizes, rounded as in decisions: (m, sizes)."""

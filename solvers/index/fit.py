@@ -38,7 +38,7 @@ from solvers.index.assemble import (
 from solvers.index.candidates import choose_any_time_sets
 from solvers.index.cells import encode_table, list_column_owners, select_features
 from solvers.index.costs import SetCosts, choose_median_size, read_costs
-from solvers.index.greedy import build_sequences
+from solvers.index.greedy import build_sequences, order_by_cost
 from solvers.index.lattice import BudgetExhausted, ExpandedSets, expand_lattice
 from solvers.index.plan import IndexPlan
 from solvers.index.preselection import preselect_features
@@ -56,6 +56,7 @@ from solvers.index.training import Trainer
 from solvers.item_splits import effective_rows
 from solvers.learners.estimators import ALLOWED_MODULES
 from solvers.learners.linear import get_model_kind
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 FIRST_ALPHA = 2.0
 """First alpha of a search under a budget, as the paper suggests."""
@@ -96,7 +97,7 @@ def fit(
     spec = dataset.spec
     costs, residuals = read_costs(dataset, options)
     median = choose_median_size(dataset, options, costs.dimensions)
-    table = preselect_features(dataset, costs.evaluate(costs.coefficients, median), rng)
+    table = preselect_features(dataset, costs.evaluate(costs.coefficients, median), rng, costs.groups)
     left_out_costs = None
     if table.left_out:
         left_out_costs = _select_costs(costs, dataset, table.left_out)
@@ -119,7 +120,7 @@ def fit(
     kept = _list_kept_masks(searched, indexed[0], options)
     last = trainer.with_dataset(table.all_rows) if table.left_out else trainer
     models = TrainedModels(get_model_kind(trainer.classifier), dict(zip(kept, last.train_models(kept), strict=True)))
-    names = _make_schema(select_features(original, features), dataset, table.left_out, left_out_costs)
+    names = _make_schema(original, features, dataset, table.left_out, left_out_costs)
     reaching = _measure_reached_fields(trainer, list_known_masks(searched), costs, median, regions, rng)
     plan = assemble_plan(names, options, costs, searched, indexed, models, reaching)
     savings = measure_index_savings(plan, trainer, rng)
@@ -168,35 +169,44 @@ def _measure_reached_fields(
 
 
 def _make_schema(
-    own: FeatureTable, dataset: FeatureTable, left_out: tuple[str, ...], left_out_costs: SetCosts | None
+    original: FeatureTable,
+    features: tuple[str, ...],
+    dataset: FeatureTable,
+    left_out: tuple[str, ...],
+    left_out_costs: SetCosts | None,
 ) -> PlanSchema:
     """Return the schema of the plan.
 
     Args:
-        own: the table of the indexed features before numerical encoding.
+        original: the table before numerical encoding.
+        features: the indexed features.
         dataset: the rows of the accuracies.
     """
+    own, setup = select_features(original, features), original.spec.setup
     columns = tuple(feature.columns for feature in own.spec.features)
     shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
     encoding = CellEncoding.from_table(own, list_column_owners(columns))
-    features, unit = tuple(feature.name for feature in own.spec.features), own.spec.unit
     return PlanSchema(
         features,
         columns,
         dataset.classes,
         shares,
-        unit,
+        own.spec.unit,
         effective_rows(dataset.item_codes),
         left_out,
         left_out_costs,
         encoding=encoding,
         loss_matrix=dataset.loss_matrix,
+        setup=tuple(group.name for group in setup),
+        setup_members=np.array([np.isin((*features, *left_out), group.features) for group in setup]).reshape(
+            (len(setup), len((*features, *left_out))) if setup else (0, 0)
+        ),
     )
 
 
 def _select_costs(costs: SetCosts, dataset: FeatureTable, names: Sequence[str]) -> SetCosts:
     places = [at for at, feature in enumerate(dataset.spec.features) if feature.name in names]
-    return replace(costs, coefficients=costs.coefficients[places])
+    return replace(costs, coefficients=costs.coefficients[places], groups=NO_GROUPS)
 
 
 def _set_default_budget(options: IndexOptions) -> IndexOptions:
@@ -227,7 +237,7 @@ def _search(
     trainer.max_requested = options.max_models
     expanded, reached = _first_search(trainer, alphas[0], options.max_seconds if limited else None)
     feature_costs = costs.evaluate(costs.coefficients, median)
-    sequences = _Sequences(trainer, feature_costs, names)
+    sequences = _Sequences(trainer, feature_costs, names, costs.groups)
     if limited:
         trainer.max_requested = sequences.count_affordable()
         sequences.grow_sequences([0.0])  # as far as the budget goes
@@ -285,20 +295,23 @@ def _exceeds_time(trainer: Trainer) -> bool:
 class _Sequences:
     """Greedy sequences of features.
 
-    ``feature_costs``, (F,), are costs at the median size.
+    ``feature_costs``, (F + G,), are costs of features and of set-up groups at the median size.
     """
 
     trainer: Trainer
     feature_costs: Floats
     names: Sequence[str]
+    groups: SetupGroups
 
     @property
     def lambdas(self) -> list[float]:
-        return [float(each) for each in choose_cost_weights(self.trainer.options.lambdas, self.feature_costs)]
+        needed = self.groups.append_groups(np.ones(len(self.names), dtype=np.bool_))
+        costs = self.feature_costs[needed]
+        return [float(each) for each in choose_cost_weights(self.trainer.options.lambdas, costs)]
 
     def grow_sequences(self, lambdas: Sequence[float]) -> dict[float, list[int]]:
         """Return the sequence for each weight of cost, all of the same length."""
-        grown = build_sequences(self.trainer.estimate_accuracies, self.feature_costs, lambdas, self.names)
+        grown = build_sequences(self.trainer.estimate_accuracies, self.feature_costs, lambdas, self.names, self.groups)
         return dict(zip(lambdas, grown, strict=True))
 
     def count_affordable(self) -> int | None:
@@ -307,7 +320,7 @@ class _Sequences:
         The remaining budget then suffices for that sequence.
         """
         most = self.trainer.options.max_models
-        order = sorted(range(len(self.names)), key=lambda f: (self.feature_costs[f], self.names[f]))
+        order = order_by_cost(self.feature_costs, self.groups, self.names)
         missing = sum(mask not in self.trainer.known for mask in accumulate(1 << f for f in order))
         return None if most is None else max(self.trainer.requested, most - missing)
 

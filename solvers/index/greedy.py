@@ -13,7 +13,7 @@ the budget.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -23,10 +23,15 @@ from models.arrays import Floats, Int64s
 from solvers.index.costs import SetCosts
 from solvers.index.lattice import AccuracyFunction, BudgetExhausted
 from solvers.index.skyline import find_skyline
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 
 def build_sequences(
-    accuracy: AccuracyFunction, costs: Floats, lambdas: Sequence[float], names: Sequence[str]
+    accuracy: AccuracyFunction,
+    costs: Floats,
+    lambdas: Sequence[float],
+    names: Sequence[str],
+    groups: SetupGroups = NO_GROUPS,
 ) -> list[list[int]]:
     """Return the sequence of each λ; inf means λ → ∞.
 
@@ -34,21 +39,22 @@ def build_sequences(
 
     Args:
         accuracy: returns accuracies of sets; called once per step with the sets of all sequences.
-        costs: (F,), at the median size.
+        costs: (F + G,), of features and of set-up groups, at the median size.
         names: F names; ties are broken by cost, then by name.
+        groups: set-up groups; a feature also costs the groups that it is the first to need.
     Complexity: at most F (F + 1) / 2 trainings for each λ.
 
     >>> value = {0: 0.5, 1: 0.8, 2: 0.7, 3: 0.9}
     >>> build_sequences(lambda sets: [value[s] for s in sets], np.array([4.0, 1.0]), [0.0, 1.0], ["a", "b"])
     [[0, 1], [1, 0]]
     """
-    step_costs = costs.tolist()
     sequences: list[list[int]] = [[] for _ in lambdas]
     sets = [0] * len(sequences)
     known = dict(zip([0], accuracy([0]), strict=True))
-    for _ in step_costs:
+    for _ in names:
         wanted: dict[int, None] = {}
-        for mask, weight in zip(sets, lambdas, strict=True):
+        steps = [price_steps(costs, groups, mask) for mask in sets]
+        for mask, weight, step_costs in zip(sets, lambdas, steps, strict=True):
             for f in _eligible(mask, weight, step_costs, names):
                 wanted.setdefault(mask | 1 << f)
         fresh = [mask for mask in wanted if mask not in known]
@@ -57,18 +63,43 @@ def build_sequences(
         except BudgetExhausted:
             return sequences
         for i, weight in enumerate(lambdas):
-            mask = sets[i]
-            best = min(
-                _eligible(mask, weight, step_costs, names),
-                key=lambda f: (
-                    -_gain(known[mask | 1 << f] - known[mask], weight, step_costs[f]),
-                    step_costs[f],
-                    names[f],
-                ),
-            )
+            best = _choose_next(known, sets[i], weight, steps[i], names)
             sequences[i].append(best)
-            sets[i] = mask | 1 << best
+            sets[i] |= 1 << best
     return sequences
+
+
+def _choose_next(
+    known: Mapping[int, float], mask: int, weight: float, step_costs: Sequence[float], names: Sequence[str]
+) -> int:
+    """Return the eligible feature of the largest gain; ties by cost, then by name."""
+    return min(
+        _eligible(mask, weight, step_costs, names),
+        key=lambda f: (-_gain(known[mask | 1 << f] - known[mask], weight, step_costs[f]), step_costs[f], names[f]),
+    )
+
+
+def order_by_cost(costs: Floats, groups: SetupGroups, names: Sequence[str]) -> list[int]:
+    """Return the sequence of λ → ∞: the cheapest next feature first, ties by name.
+
+    >>> order_by_cost(np.array([2.0, 1.0, 1.0]), NO_GROUPS, ["a", "c", "b"])
+    [2, 1, 0]
+    """
+    order, mask = list[int](), 0
+    for _ in names:
+        order += _eligible(mask, inf, price_steps(costs, groups, mask), names)
+        mask |= 1 << order[-1]
+    return order
+
+
+def price_steps(costs: Floats, groups: SetupGroups, mask: int) -> list[float]:
+    """Return the cost of each feature as the next one after a set, F.
+
+    costs: (F + G,), of features and of groups.
+    """
+    known = (mask >> np.arange(len(costs) - len(groups)) & 1).astype(np.bool_)
+    prices: list[float] = groups.step_costs(costs, known).tolist()
+    return prices
 
 
 def _eligible(mask: int, weight: float, costs: Sequence[float], names: Sequence[str]) -> list[int]:
@@ -161,7 +192,9 @@ class FeatureSequences:
         return low, cost
 
 
-def continue_sequence(orders: Sequence[int], mask: int, costs: Sequence[float], budget: float) -> tuple[int, float]:
+def continue_sequence(
+    orders: Sequence[int], mask: int, costs: Floats, budget: float, groups: SetupGroups = NO_GROUPS
+) -> tuple[int, float]:
     """Continue a sequence from computed features; return the reached set and its additional cost.
 
     The continuation stops at the first feature that does not fit the budget.
@@ -169,14 +202,16 @@ def continue_sequence(orders: Sequence[int], mask: int, costs: Sequence[float], 
     Args:
         orders: the features in order.
         mask: computed features, which cost nothing more.
-        costs: (F,), of each feature.
+        costs: (F + G,), of features and of groups; 0 for groups that are paid for otherwise.
+        groups: set-up groups; those of the computed features cost nothing more.
 
-    >>> continue_sequence([2, 0, 1], 0b001, [5.0, 9.0, 1.0], 2.0)
+    >>> continue_sequence([2, 0, 1], 0b001, np.array([5.0, 9.0, 1.0]), 2.0)
     (5, 1.0)
     """
-    reached, paid = 0, 0.0
+    reached, paid, prices = 0, 0.0, costs.tolist()
     for f in orders:
-        price = 0.0 if mask >> f & 1 else costs[f]
+        prices = price_steps(costs, groups, mask | reached) if len(groups) else prices
+        price = 0.0 if mask >> f & 1 else prices[f]
         if paid + price > budget and price > 0:
             break
         reached, paid = reached | 1 << f, paid + price

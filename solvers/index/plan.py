@@ -18,7 +18,7 @@ from solvers.base import format_number, prepare_plan, run_in_process
 from solvers.index.budget_lookup import BudgetLookup, Choice
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import ReachableSets
-from solvers.index.costs import SetCosts, evaluate_curves, list_members
+from solvers.index.costs import SetCosts, evaluate_curves
 from solvers.index.crossings import SkylineIndex
 from solvers.index.greedy import FeatureSequences, continue_sequence
 from solvers.index.predictions import Predictions, classify_rows, encode_features, predict_items
@@ -41,7 +41,7 @@ class IndexPlan(IndexContents):
 
     @cached_property
     def _set_costs(self) -> SetCosts:
-        return SetCosts(self.powers, self.coefficients)
+        return self.set_costs
 
     @cached_property
     def _candidate_features(self) -> list[tuple[str, ...]]:
@@ -82,7 +82,7 @@ class IndexPlan(IndexContents):
     def _reachable_sets(self) -> ReachableSets:
         """Sets with a model; all sets in a plan without models."""
         places = np.concatenate((self.candidates, self.model_sets)) if len(self.model_sets) else slice(None)
-        return ReachableSets.from_sets(self.masks[places], self.accuracies[places], len(self.features))
+        return ReachableSets.from_sets(self.masks[places], self.accuracies[places], len(self.features), self.setup)
 
     @cached_property
     def _cautious_accuracies(self) -> Floats:
@@ -352,17 +352,19 @@ class IndexPlan(IndexContents):
     def _continue(self, query: IndexQuery, size: Any, budget: float) -> IndexDecision:
         """Return the best set that is still reachable, given computed features and the amount spent."""
         mask, left_out_cost = self._mask(query.computed, "computed"), self._left_out_cost(query)
-        feature_costs = evaluate_curves(self.coefficients, self.powers, size_to_tuple(size))
+        own_costs = self._set_costs
+        feature_costs, settled = own_costs.evaluate(own_costs.coefficients, size_to_tuple(size)), self._settled(query)
+        feature_costs[[len(self.features) + group for group in settled]] = 0.0
         if query.method in ("poly-dom", "naive"):
-            exact = partial(self._costs, size)
+            exact = partial(self._costs, size, settled)
             within = max(budget - left_out_cost, 0.0)
             continued = self._reachable_sets.find_best(mask, feature_costs, within, query.spent, exact)
             return self._construct(*continued, query.method)
-        paid = float(sum(feature_costs[list_members(mask)].tolist())) + left_out_cost
+        known = (mask >> np.arange(len(self.features)) & 1).astype(np.bool_)
+        paid = float(sum(feature_costs[self.setup.append_groups(known)].tolist())) + left_out_cost
         remaining = max(budget - (paid if query.spent is None else query.spent), 0.0)
         reached = [
-            self._walk(chosen, mask, feature_costs.tolist(), remaining)
-            for chosen in self._list_following(query.method, mask)
+            self._walk(chosen, mask, feature_costs, remaining) for chosen in self._list_following(query.method, mask)
         ]
         accuracy, paid, _, best = max(reached)
         return self._construct(best, accuracy, -paid, query.method)
@@ -381,10 +383,24 @@ class IndexPlan(IndexContents):
             fault = f"must have {dimensions} numbers for the costs of {', '.join(sorted(names))}, got {len(lengths)}"
             raise InvalidRequest.from_faults(Fault(("size",), f"{fault}; or set spent"))
         sizes = lengths if dimensions else ()
-        return float(evaluate_curves(self.left_out_coefficients[places], self.left_out_powers, sizes).sum())
+        own = float(evaluate_curves(self.left_out_coefficients[places], self.left_out_powers, sizes).sum())
+        groups = self.setup_coefficients[list(self._settled(query))]
+        return own + float(evaluate_curves(groups, self.powers, size_to_tuple(self._check_size(query.size))).sum())
 
-    def _costs(self, size: Any, masks: Int64s) -> Floats:
-        curves = SetCosts(self.powers, self.coefficients).sum_features(masks)
+    def _settled(self, query: IndexQuery) -> tuple[int, ...]:
+        """Return the set-up groups that features left out of the index have paid for."""
+        if not self.setup_names:
+            return ()
+        left_out = [len(self.features) + at for at, name in enumerate(self.left_out) if name in query.computed]
+        return tuple(np.flatnonzero(self.setup_members[:, left_out].any(axis=1)).tolist())
+
+    def _costs(self, size: Any, settled: tuple[int, ...], masks: Int64s, known: int) -> Floats:
+        """Return the cost of each set's features that are not in ``known``, (m,).
+
+        settled: set-up groups that are paid for otherwise.
+        """
+        touched = [group for group, own in enumerate(self.setup.masks) if own & known]
+        curves = self._set_costs.sum_features(masks & ~known, {*settled, *touched})
         return evaluate_curves(curves, self.powers, size_to_tuple(size))
 
     def _list_following(self, method: str, mask: int) -> list[int]:
@@ -398,10 +414,9 @@ class IndexPlan(IndexContents):
         following = [i for i, prefixes in enumerate(sequences.masks) if mask in prefixes]
         return following or list(range(len(sequences.masks)))
 
-    def _walk(
-        self, chosen: int, mask: int, feature_costs: list[float], remaining: float
-    ) -> tuple[float, float, int, int]:
-        reached, paid = continue_sequence(self.orders[chosen].tolist(), mask, feature_costs, remaining)
+    def _walk(self, chosen: int, mask: int, feature_costs: Floats, remaining: float) -> tuple[float, float, int, int]:
+        order = self.orders[chosen].tolist()
+        reached, paid = continue_sequence(order, mask, feature_costs, remaining, self.setup)
         return self._sequences.accuracies[chosen][reached.bit_count()], -paid, -chosen, reached
 
     def _construct(self, mask: int, accuracy: float, cost: float, method: Any) -> IndexDecision:

@@ -20,6 +20,7 @@ from models.arrays import Floats, Int64s, UInt8s
 from solvers.index.cells import select_features
 from solvers.index.lattice import MAX_FEATURES
 from solvers.item_splits import split_rows
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 MAX_ROWS = 10_000
 """Maximum number of rows that choose features."""
@@ -47,11 +48,14 @@ class PreselectedTable:
     left_out: tuple[str, ...] = ()
 
 
-def preselect_features(table: FeatureTable, costs: Floats, rng: np.random.Generator) -> PreselectedTable:
+def preselect_features(
+    table: FeatureTable, costs: Floats, rng: np.random.Generator, groups: SetupGroups = NO_GROUPS
+) -> PreselectedTable:
     """Choose ``MAX_FEATURES`` features on a third of the rows; smaller tables are returned unchanged.
 
     Args:
-        costs: (F,), cost of each feature at the median size.
+        costs: (F + G,), cost of each feature, and of each set-up group, at the median size.
+        groups: set-up groups.
     Complexity: O(MAX_FEATURES · n · d · C) for d columns and C classes.
     """
     features = table.spec.features
@@ -60,46 +64,57 @@ def preselect_features(table: FeatureTable, costs: Floats, rng: np.random.Genera
     choosing, others = split_rows(table.item_codes, [min(MAX_ROWS, int(SELECTION_SHARE * table.rows))], rng)
     choosing = choosing[np.linspace(0, len(choosing) - 1, min(len(choosing), MAX_ROWS)).astype(np.int64)]
     owners = np.repeat(np.arange(len(features)), [len(feature.columns) for feature in features])
-    taken = choose_features(
-        table.values[choosing], table.labels[choosing].astype(np.int64), owners, costs, MAX_FEATURES
-    )
+    labels = table.labels[choosing].astype(np.int64)
+    taken = choose_features(table.values[choosing], labels, owners, costs, MAX_FEATURES, groups)
     whole = select_features(table, [features[place].name for place in np.sort(taken).tolist()])
     left_out = tuple(feature.name for place, feature in enumerate(features) if place not in set(taken.tolist()))
     return PreselectedTable(whole, whole.take(others), left_out)
 
 
-def choose_features(values: Floats, labels: Int64s, owners: Int64s, costs: Floats, count: int) -> Int64s:
+def choose_features(
+    values: Floats, labels: Int64s, owners: Int64s, costs: Floats, count: int, groups: SetupGroups = NO_GROUPS
+) -> Int64s:
     """Return features, chosen alternately by explained variance and by explained variance per cost: (count,).
 
     Args:
         values: (n, d).
         labels: (n,), class codes.
         owners: (d,), the feature of each column.
-        costs: (F,), at least 0.
+        costs: (F + G,), of features and of set-up groups, at least 0.
+        groups: set-up groups; each counts for the first chosen feature that needs it.
 
     >>> values = np.array([[0, 1], [0, 0], [1, 1], [1, 0]] * 8, dtype=float)
     >>> choose_features(values, values[:, 1].astype(np.int64), np.array([0, 1]), np.ones(2), 1).tolist()
     [1]
     """
     bins = np.stack([_assign_bins(column) for column in values.T])
-    prices = np.maximum(costs, MIN_PRICE_SHARE * float(costs.max()) or 1.0)
-    pursuits = [_pursue_features(bins, labels, owners, each) for each in (np.ones(len(costs)), prices)]
+    equal = np.ones(len(costs) - len(groups))
+    pursuits = [
+        _pursue_features(bins, labels, owners, equal),
+        _pursue_features(bins, labels, owners, costs, groups),
+    ]
     taken: list[int] = []
     while len(taken) < count:
         taken.append(next(feature for feature in pursuits[len(taken) % 2] if feature not in taken))
     return np.array(taken, dtype=np.int64)
 
 
-def _pursue_features(bins: UInt8s, labels: Int64s, owners: Int64s, prices: Floats) -> Iterator[int]:
+def _pursue_features(
+    bins: UInt8s, labels: Int64s, owners: Int64s, costs: Floats, groups: SetupGroups = NO_GROUPS
+) -> Iterator[int]:
     """Yield features in the order of one pursuit: by gain per price.
 
-    bins: (d, n). prices: (F,).
+    bins: (d, n). costs: (F + G,).
     """
+    features = np.arange(len(costs) - len(groups))
     residual = np.eye(int(labels.max()) + 1)[labels]
     residual -= residual.mean(axis=0)
     fitted = np.zeros((len(bins), BINS, residual.shape[1]))
     taken: list[int] = []
-    while len(taken) < len(prices):
+    while len(taken) < len(features):
+        prices = np.maximum(
+            groups.step_costs(costs, np.isin(features, taken)), MIN_PRICE_SHARE * float(costs.max()) or 1.0
+        )
         gains = np.bincount(owners, weights=[_measure_gain(each, residual) for each in bins], minlength=len(prices))
         gains[taken] = -np.inf
         taken.append(int(np.where(gains > 0, gains / prices, gains).argmax()))

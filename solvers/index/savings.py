@@ -33,7 +33,7 @@ def measure_index_savings(plan: IndexPlan, trainer: Trainer, rng: np.random.Gene
 
     Complexity: O(``MAX_BUDGETS`` (``MAX_SIZES`` + n)), and the fits of sets that the search did not train.
     """
-    curves, fixed = SetCosts(plan.powers, plan.coefficients), list_fixed_sets(plan)
+    curves, fixed = plan.set_costs, list_fixed_sets(plan)
     sizes = _supported_sizes(plan, trainer)
     representatives, places = _group_sizes(curves, sizes)
     chosen = {
@@ -79,7 +79,7 @@ def _group_sizes(curves: SetCosts, sizes: Floats) -> tuple[Floats, Int64s]:
     if not sizes.shape[1]:
         return sizes[:1], np.zeros(len(sizes), dtype=np.int64)
     different, inverse = np.unique(sizes, axis=0, return_inverse=True)
-    all_features = (1 << len(curves.coefficients)) - 1
+    all_features = (1 << curves.features) - 1
     order = np.argsort(_row_costs(curves, [all_features], different)[:, 0], kind="stable")
     kept = np.unique(np.linspace(0, len(order) - 1, MAX_SIZES).round().astype(np.int64))
     ranks = np.empty_like(order)
@@ -113,8 +113,8 @@ def _decide(plan: IndexPlan, size: list[float], budget: float) -> int:
 
 def list_fixed_sets(plan: IndexPlan) -> dict[str, int]:
     """Return masks of fixed sets by name: none, the cheapest features, forward selection (λ = 0), all."""
-    curves, n = SetCosts(plan.powers, plan.coefficients), len(plan.features)
-    cheapest = np.argsort(curves.evaluate(plan.coefficients, plan.median_size), kind="stable").tolist()
+    curves, n = plan.set_costs, len(plan.features)
+    cheapest = curves.groups.order_by_cost(curves.evaluate(curves.coefficients, plan.median_size)).tolist()
     sets = {(1 << n) - 1: f"all {n} indexed features" if plan.left_out else "all features"}
     for k in range(n):
         sets.setdefault(sum(1 << f for f in cheapest[:k]), f"the {k} cheapest features")

@@ -7,7 +7,7 @@ import numpy as np
 from models.arrays import Floats, Int64s
 from models.cost import Residuals
 from solvers.index.baselines import measure_full_size, measure_index_size
-from solvers.index.costs import SetCosts, list_members
+from solvers.index.costs import list_members
 from solvers.index.crossings import SkylineIndex
 from solvers.index.lattice import ExpandedSets
 from solvers.index.plan import IndexPlan
@@ -58,16 +58,10 @@ def summarize(
             for name, off in residuals.items()
         },
         "feature_costs": [
-            {
-                "name": name,
-                "terms": [
-                    {"powers": powers, "coefficient": coefficient}
-                    for powers, coefficient in zip(plan.powers.tolist(), row, strict=True)
-                    if coefficient
-                ],
-            }
+            {"name": name, "terms": _list_terms(plan, row)}
             for name, row in zip(plan.features, plan.coefficients.tolist(), strict=True)
         ],
+        **_setup_costs(plan),
         "trainings": {
             "asked": trainer.requested,
             "models": len(plan.model_sets),
@@ -121,6 +115,25 @@ def _spread(falls: Floats) -> dict[str, Any]:
     }
 
 
+def _list_terms(plan: IndexPlan, row: list[float]) -> list[dict[str, Any]]:
+    """Return the terms of a cost polynomial, without zeros."""
+    return [
+        {"powers": powers, "coefficient": coefficient}
+        for powers, coefficient in zip(plan.powers.tolist(), row, strict=True)
+        if coefficient
+    ]
+
+
+def _setup_costs(plan: IndexPlan) -> dict[str, Any]:
+    """Return the set-up groups: features that share work, which an item pays for once."""
+    groups = zip(plan.setup_names, plan.setup_coefficients.tolist(), plan.setup_members, strict=True)
+    named = np.array((*plan.features, *plan.left_out))
+    setup = [
+        {"name": name, "features": named[own].tolist(), "terms": _list_terms(plan, row)} for name, row, own in groups
+    ]
+    return {"setup": setup} if setup else {}
+
+
 def _best(plan: IndexPlan) -> dict[str, Any]:
     place = int(plan.candidates[0])
     features = [plan.features[f] for f in list_members(int(plan.masks[place]))]
@@ -135,7 +148,7 @@ def _saving(plan: IndexPlan) -> dict[str, Any]:
     accuracies = plan.accuracies[plan.candidates]
     near = plan.masks[plan.candidates[accuracies >= accuracies.max() - ACCURACY_MARGIN]]
     masks = np.append(near, (1 << len(plan.features)) - 1)
-    curves = SetCosts(plan.powers, plan.coefficients)
+    curves = plan.set_costs
     costs = curves.evaluate(curves.sum_features(masks), plan.median_size)
     savings = [
         {

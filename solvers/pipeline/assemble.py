@@ -1,6 +1,7 @@
 """Assembly of a pipeline plan from the results of a build."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from models.pipeline import PipelineOptions
 from solvers.item_splits import effective_rows
 from solvers.pipeline.classifiers import Answers, Learner, choose_answers, predict, stack_answers
 from solvers.pipeline.front import FrontResult
-from solvers.pipeline.objectives import ConfigurationScores
+from solvers.pipeline.objectives import ConfigurationScores, EvaluationCriteria
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.prepared_data import PreparedData
 
@@ -61,7 +62,8 @@ def assemble_plan(
         categories=dataset.categories,
         missing=dataset.spec.missing,
         unit=dataset.spec.unit,
-        costs=criteria.costs,
+        costs=criteria.costs[: len(dataset.spec.features)],
+        **_setup_fields(dataset, criteria),
         thresholds=criteria.thresholds,
         positive_class=options.positive_class,
         exact=front.exact,
@@ -85,6 +87,15 @@ def assemble_plan(
         loss_matrix=dataset.loss_matrix,
         quality_thresholds=np.empty(0) if front.thresholds is None else front.thresholds[order],
     )
+
+
+def _setup_fields(dataset: FeatureTable, criteria: EvaluationCriteria) -> dict[str, Any]:
+    setup = dataset.spec.setup
+    if not setup:
+        return {}
+    costs = criteria.costs[len(dataset.spec.features) :]
+    names = tuple(group.name for group in setup)
+    return {"setup_names": names, "setup_members": criteria.groups.members, "setup_costs": costs}
 
 
 def tabulate_scores(scores: ConfigurationScores) -> Floats:

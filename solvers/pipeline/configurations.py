@@ -15,6 +15,7 @@ import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s, UInt64s
 from models.errors import Fault, InvalidRequest
+from solvers.setup_groups import SetupGroups
 
 REMOVED = -1
 """The gene of a feature that no stage acquires."""
@@ -121,6 +122,20 @@ def count_stage_features(chromosomes: Int8s, stages: int) -> Int64s:
     columns = chromosomes.astype(np.intp) % (stages + 1) + np.arange(c)[:, None] * (stages + 1)
     counts = np.bincount(columns.ravel(), minlength=c * (stages + 1))
     return counts.reshape(c, stages + 1)[:, :stages].astype(np.int64, copy=False)
+
+
+def append_group_stages(chromosomes: Int8s, groups: SetupGroups) -> Int8s:
+    """Append the first stage that touches each set-up group, or -1: (c, n) to (c, n + G).
+
+    >>> groups = SetupGroups(np.array([[True, True, False], [False, False, True]]))
+    >>> append_group_stages(np.array([[2, 1, -1]], dtype=np.int8), groups).tolist()
+    [[2, 1, -1, 1, -1]]
+    """
+    if not len(groups):
+        return chromosomes
+    genes = chromosomes[:, None, :]
+    first = np.where(groups.members & (genes >= 0), genes, MAX_STAGES).min(axis=2)
+    return np.column_stack((chromosomes, np.where(first < MAX_STAGES, first, REMOVED))).astype(np.int8)
 
 
 def make_stage_masks(chromosomes: Int8s, stages: int) -> UInt64s:

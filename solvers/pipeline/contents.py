@@ -7,13 +7,14 @@ from typing import Any, get_args
 import numpy as np
 
 from models import InvalidRequest
-from models.arrays import Amounts, Floats, Int8s, Int64s, Probabilities, UInt8s, UInt64s
+from models.arrays import Amounts, Bools, Floats, Int8s, Int64s, Probabilities, UInt8s, UInt64s
 from models.base import LARGEST
 from models.losses import Losses
 from models.pipeline import AtTheEnd
 from solvers.base import check_array_ranges
 from solvers.learners.linear import count_linear_numbers
 from solvers.pipeline.configurations import MAX_FEATURES, REMOVED, compress_chromosomes, make_stage_masks
+from solvers.setup_groups import is_consistent_setup
 
 KINDS = ("softmax", "skops")
 
@@ -87,6 +88,12 @@ class PipelineContents:
     quality_thresholds: Probabilities = field(default_factory=lambda: np.empty(0))
     """(s,), accept threshold of each configuration with losses: the least confidence, 1 minus the expected loss as a
     share of the largest one; (0,) without losses."""
+    setup_names: tuple[str, ...] = ()
+    """Names of the G set-up groups: work that features share and an item pays for once (``solvers.setup_groups``)."""
+    setup_members: Bools = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+    """(G, n), the features of each group; (0, 0) without groups."""
+    setup_costs: Amounts = field(default_factory=lambda: np.empty(0))
+    """(G,), the cost of each group."""
 
     @property
     def losses(self) -> Losses | None:
@@ -113,6 +120,9 @@ def _check_columns(plan: PipelineContents) -> dict[str, bool]:
         "categories for each column": len(plan.categories) == sum(map(len, plan.columns)),
         "at least two different classes": 2 <= len(plan.classes) == len(set(plan.classes)),
         "costs": _has_shape(plan.costs, np.float64, n),
+        "features and a cost for each set-up group": is_consistent_setup(
+            plan.setup_names, plan.setup_members, plan.setup_costs, plan.features
+        ),
         "thresholds": _has_shape(plan.thresholds, np.float64, len(plan.classes)),
         "a positive class of its own": plan.positive_class is None or plan.positive_class in plan.classes,
         "test rows": plan.held_out >= 1,

@@ -12,6 +12,7 @@ from solvers.base import Progress, no_progress
 from solvers.pipeline.bit_packing import pack_bits
 from solvers.pipeline.configurations import Frontier, count_configurations
 from solvers.pipeline.unit_costs import FixedPointCosts
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 MAX_FEATURES = 20
 """Maximum number of features: 2^20 subsets."""
@@ -20,7 +21,13 @@ MAX_CONFIGURATIONS = 2**62
 
 
 def find_front(
-    confident: Bools, correct: Bools, costs: Floats, max_stages: int, *, progress: Progress = no_progress
+    confident: Bools,
+    correct: Bools,
+    costs: Floats,
+    max_stages: int,
+    *,
+    groups: SetupGroups = NO_GROUPS,
+    progress: Progress = no_progress,
 ) -> Frontier:
     """Find all non-dominated configurations over coverage (Eq. 3), conclusive accuracy (Eq. 4), and mean cost.
 
@@ -30,8 +37,9 @@ def find_front(
 
     Args:
         confident, correct: (2^n, rows); the row index is the mask of the feature set; row 0 is not used.
-        costs: (n,), finite and at least 0.
+        costs: (n + G,), of features and then of set-up groups, finite and at least 0.
         max_stages: k; every feature is in one of at most k stages (Eq. 2).
+        groups: the features of each set-up group; the first stage that touches a group pays for it.
         progress: may raise to cancel.
     Raises:
         InvalidRequest: for invalid shapes, costs, or max_stages, and for more than 20 features.
@@ -42,24 +50,31 @@ def find_front(
     >>> front.coverage.tolist(), front.accuracy.tolist(), front.cost.tolist(), front.chromosomes.tolist()
     ([1.0], [1.0], [2.0], [[0, 1]])
     """
-    n = _count_features(costs)
+    n = _count_features(costs, groups)
     by_set = [_check_table(name, table, n) for name, table in (("confident", confident), ("correct", correct))]
     if by_set[0].shape != by_set[1].shape:
         raise InvalidRequest.from_faults(
             Fault(("correct",), f"must have {by_set[0].shape[1]} rows like confident, got {by_set[1].shape[1]}")
         )
     packed = pack_bits(by_set[0]), pack_bits(by_set[0] & by_set[1])
-    return find_packed_front(*packed, by_set[0].shape[1], costs, max_stages, progress=progress)
+    return find_packed_front(*packed, by_set[0].shape[1], costs, max_stages, groups=groups, progress=progress)
 
 
 def find_packed_front(
-    accepted: UInt64s, right: UInt64s, rows: int, costs: Floats, max_stages: int, *, progress: Progress = no_progress
+    accepted: UInt64s,
+    right: UInt64s,
+    rows: int,
+    costs: Floats,
+    max_stages: int,
+    *,
+    groups: SetupGroups = NO_GROUPS,
+    progress: Progress = no_progress,
 ) -> Frontier:
     """Find the front like ``find_front``, but from packed bit sets.
 
     The bit sets are the accepted and the correctly accepted rows, (2^n, ceil(rows / 64)).
     """
-    n = _count_features(costs)
+    n = _count_features(costs, groups)
     shape = (1 << n, -(-rows // 64))
     for name, table in (("accepted", accepted), ("right", right)):
         if rows < 1 or table.shape != shape:
@@ -78,12 +93,12 @@ def find_packed_front(
     from solvers.pipeline.exact_front_search import ExactFrontSearch  # here, so that only a search loads numba
 
     return ExactFrontSearch(
-        accepted, right & accepted, rows, FixedPointCosts.from_costs(costs, rows), stages, total
+        accepted, right & accepted, rows, FixedPointCosts.from_costs(costs, rows, groups), stages, total
     ).run(progress)
 
 
-def _count_features(costs: Floats) -> int:
-    n = np.asarray(costs).size
+def _count_features(costs: Floats, groups: SetupGroups) -> int:
+    n = np.asarray(costs).size - len(groups)
     if n > MAX_FEATURES:
         raise InvalidRequest.from_faults(Fault(("costs",), f"must have at most {MAX_FEATURES} features, got {n}"))
     return n

@@ -13,7 +13,8 @@ far. At the last level, each superset T is directly followed by F, which takes t
   the rows wrong so far, plus the rows of R that F accepts (so the chain accepts them) and no T accepts correctly. Both
   bound the accuracy, since right / (right + wrong) increases with right and decreases with wrong.
 - Cost: every row of R pays for the next stage, at least the cheapest remaining feature; rows that no T accepts pay for
-  all remaining features.
+  all remaining features. A step from S to T costs C(T) - C(S), where C also counts the set-up groups that a set touches
+  (``solvers.setup_groups``). C rises with the set, so a step costs at least as much as each of its features alone.
 
 A node is pruned if a known configuration is at least as good in the first two bounds and cheaper than the third. If the
 known configuration has fewer stages, equal cost prunes, too: every completion is dominated, or equal and not preferred.
@@ -50,7 +51,7 @@ class Lattice(NamedTuple):
         votes: (2^n, 2, w), the rows that each set's classifier accepts, and accepts correctly.
         superset_votes: (2^n, 2, w), the rows that some proper superset's classifier accepts, and accepts correctly.
         unit_costs: (2^n,), in units.
-        cheapest: (2^n,), the cost of each set's cheapest feature.
+        cheapest: (2^n,), the least cost of adding a feature to each set.
         ways: (n + 1, k + 2), numbers of ordered partitions by features and stages.
     """
 
@@ -198,8 +199,8 @@ def compute_bounds(lattice: Lattice, front: KnownFront, search: SearchState, dep
     covered = node[COVERED] + node[ALIVE] - never
     # maximum wrong rows of ``covered`` at an accuracy of at least right / (right + wrong)
     allowed = covered * wrong // (right + wrong) if right else covered
-    cheapest = lattice.cheapest[full ^ base]
-    lowest = search.paid[depth] + cheapest * node[ALIVE] + (lattice.unit_costs[full ^ base] - cheapest) * never
+    cheapest, ahead = lattice.cheapest[base], lattice.unit_costs[full] - lattice.unit_costs[base]
+    lowest = search.paid[depth] + cheapest * node[ALIVE] + (ahead - cheapest) * never
     return never, lowest, front.least[find_cell(front, covered, allowed)]
 
 
@@ -219,11 +220,12 @@ def complete_chains(
     full = len(unit_costs) - 1
     base, covered, right, alive, paid = node[SET], node[COVERED], node[CORRECT], node[ALIVE], search.paid[depth]
     final, final_right = lattice.votes[full, 0], lattice.votes[full, 1]
-    free = full ^ base
+    free, before, whole = full ^ base, unit_costs[base], unit_costs[full]
     sub = free & -free
     while sub != free:
-        spent = paid + unit_costs[sub] * alive
-        if spent + unit_costs[free ^ sub] * never <= limit:
+        reached = unit_costs[base | sub]
+        spent = paid + (reached - before) * alive
+        if spent + (whole - reached) * never <= limit:
             accepted, correct = lattice.votes[base | sub, 0], lattice.votes[base | sub, 1]
             rest, lost, good = 0, 0, 0
             for w in range(len(now)):
@@ -231,7 +233,7 @@ def complete_chains(
                 rest += count_word_bits(on)
                 lost += count_word_bits(on & ~final[w])
                 good += count_word_bits((now[w] & correct[w]) | (on & final_right[w]))
-            cost = spent + unit_costs[free ^ sub] * rest
+            cost = spent + (whole - reached) * rest
             v, c = covered + alive - lost, right + good
             if cost <= front.least[find_cell(front, v, v - c)]:
                 chain[depth] = base | sub
@@ -264,7 +266,8 @@ def extend_chain(lattice: Lattice, search: SearchState, depth: int, needed: int)
         good += count_word_bits(now & lattice.votes[top, 1, w])
     child[SET], child[TRIED], child[ALIVE] = top, 0, rest
     child[COVERED], child[CORRECT] = node[COVERED] + node[ALIVE] - rest, node[CORRECT] + good
-    search.paid[depth + 1] = search.paid[depth] + lattice.unit_costs[sub] * node[ALIVE]
+    step = lattice.unit_costs[top] - lattice.unit_costs[node[SET]]
+    search.paid[depth + 1] = search.paid[depth] + step * node[ALIVE]
     return True
 
 

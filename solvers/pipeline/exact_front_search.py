@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.arrays import Int8s, Int64s, UInt64s
+from models.arrays import Floats, Int8s, Int64s, UInt64s
 from solvers.base import Progress
 from solvers.pipeline.bit_packing import count_bits, pack_bits
 from solvers.pipeline.configurations import Frontier, count_partitions
@@ -114,20 +114,26 @@ def make_lattice(accepted: UInt64s, right: UInt64s, unit_costs: FixedPointCosts,
 
     Complexity: O(n 2^n rows / 64).
     """
-    n = len(unit_costs.by_feature)
-    cheapest = np.zeros(1)
-    for price in unit_costs.by_feature:
-        cheapest = np.concatenate((cheapest, np.minimum(cheapest, price)))
-        cheapest[len(cheapest) // 2] = price
+    n, sums = len(unit_costs.by_feature), unit_costs.sum_sets()
     own = np.stack((accepted, right), axis=1).astype(np.uint64, copy=False)
     ways = [[count_partitions(m, s) if s <= stages else 0 for s in range(stages + 1)] for m in range(n + 1)]
     return Lattice(
         votes=own,
         superset_votes=_unite_supersets(own, n),
-        unit_costs=unit_costs.sum_sets(),
-        cheapest=cheapest,
+        unit_costs=sums,
+        cheapest=_find_cheapest_steps(sums, n),
         ways=np.array(ways, dtype=np.int64),
     )
+
+
+def _find_cheapest_steps(sums: Floats, n: int) -> Floats:
+    """Return the least cost of adding a feature to each set, (2^n,), from the costs of sets; 0 for the last set."""
+    cheapest = np.full(len(sums), np.inf)
+    for bit in range(n):
+        of_bit, own = (each.reshape(-1, 2, 1 << bit) for each in (sums, cheapest))
+        np.minimum(own[:, 0], of_bit[:, 1] - of_bit[:, 0], out=own[:, 0])
+    cheapest[-1] = 0.0
+    return cheapest
 
 
 def _unite_supersets(table: UInt64s, n: int) -> UInt64s:

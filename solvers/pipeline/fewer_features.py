@@ -12,6 +12,7 @@ only if it dominates a configuration of the front.
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -32,11 +33,13 @@ SubsetSearch = Callable[[Int64s], Int8s]
 
 def make_exact_search(evaluator: Evaluator, max_stages: int) -> SubsetSearch:
     """Return a function that finds the exact front of some features."""
-    costs, answers = _feature_costs(evaluator), evaluator.answers
+    prices, answers, n = evaluator.unit_costs, evaluator.answers, len(evaluator.unit_costs.by_feature)
 
     def find_subset_front(features: Int64s) -> Int8s:
         bits = answers.get_lattice(features, evaluator.threshold, always_answers=evaluator.always_answers)
-        return find_packed_front(*bits, answers.rows, costs[features], max_stages).chromosomes
+        costs = np.concatenate((prices.extended[features], prices.extended[n:]))
+        groups = prices.groups.select(features)
+        return find_packed_front(*bits, answers.rows, costs, max_stages, groups=groups).chromosomes
 
     return find_subset_front
 
@@ -53,10 +56,10 @@ def make_chain_search(order: Int64s, max_stages: int) -> SubsetSearch:
 
 def find_forward_orders(evaluator: Evaluator, progress: Progress = no_progress) -> tuple[Int64s, Int64s]:
     """Order features by forward selection: by gain per cost, and by gain; (n,) each."""
-    costs, start = _feature_costs(evaluator), evaluator.answers.quality_without_features
+    prices, start = evaluator.unit_costs, evaluator.answers.quality_without_features
     halves = scale_progress(progress, 0, 50, 100), scale_progress(progress, 50, 100, 100)
-    by_cost = order_by_forward_selection(evaluator, costs, halves[0], start=start)
-    return by_cost, order_by_forward_selection(evaluator, costs, halves[1], for_its_cost=False, start=start)
+    order = partial(order_by_forward_selection, evaluator, prices.extended, groups=prices.groups, start=start)
+    return order(halves[0]), order(halves[1], for_its_cost=False)
 
 
 def search_first_features(orders: tuple[Int64s, ...], search: SubsetSearch, progress: Progress = no_progress) -> Int8s:
@@ -83,7 +86,7 @@ def list_chains(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: in
     The orders, (n,), are the given ones and the order by cost.
     """
     n = len(orders[0])
-    along = [*orders, np.argsort(_feature_costs(evaluator), kind="stable")]
+    along = [*orders, evaluator.unit_costs.groups.order_by_cost(evaluator.unit_costs.extended)]
     first = [search_first_features((order,), make_chain_search(order, max_stages)) for order in along]
     return np.concatenate([*first, *(make_chain_search(order, max_stages)(np.arange(n)) for order in along)])
 
@@ -153,7 +156,3 @@ def _expand(part: Int8s, features: Int64s, n: int) -> Int8s:
     genes = np.full((len(part), n), REMOVED, dtype=np.int8)
     genes[:, features] = part
     return genes
-
-
-def _feature_costs(evaluator: Evaluator) -> Floats:
-    return np.asarray(evaluator.unit_costs.by_feature / evaluator.unit_costs.units)

@@ -124,7 +124,8 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
 
 def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: BuildContext) -> FrontResult:
     """Find the front on the validation rows."""
-    evaluator, n = data.make_evaluator(data.split.validation), len(data.criteria.costs)
+    evaluator = data.make_evaluator(data.split.validation)
+    n = len(evaluator.unit_costs.by_feature)
     if data.criteria.losses is not None:
         return search_with_losses(evaluator, options, rng, run.progress)
     if should_search_exactly(options, n, len(data.table), slowly=data.learner.classifier is not None):
@@ -140,7 +141,7 @@ def _baselines(evaluator: Evaluator, plan: PipelinePlan) -> list[dict[str, Any]]
     """Evaluate simple configurations on the test rows, with losses at the threshold of the default configuration."""
     n = len(plan.costs)
     everything, by_cost = np.zeros(n, dtype=np.int8), np.empty(n, dtype=np.int8)
-    by_cost[np.argsort(plan.costs, kind="stable")] = np.arange(n)
+    by_cost[plan.setup.order_by_cost(plan.extended_costs)] = np.arange(n)
     if plan.losses is not None:
         evaluator = replace(evaluator, threshold=float(plan.quality_thresholds[plan.default_solution]))
     scores = tabulate_scores(evaluator(np.stack((everything, by_cost))))

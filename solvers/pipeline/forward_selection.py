@@ -12,6 +12,7 @@ from models.arrays import Floats, Int8s, Int64s
 from solvers.base import Progress, no_progress
 from solvers.pipeline.configurations import make_single_stage
 from solvers.pipeline.objectives import ConfigurationScores
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 
 def split_into_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
@@ -30,6 +31,7 @@ def order_by_forward_selection(
     *,
     for_its_cost: bool = True,
     start: float = 0.0,
+    groups: SetupGroups = NO_GROUPS,
 ) -> Int64s:
     """Order features by forward selection.
 
@@ -38,15 +40,18 @@ def order_by_forward_selection(
     cheaper feature, then to the first.
 
     Args:
+        costs: (n + G,), of features, then of set-up groups.
         start: correct rows, or sum of qualities, without features.
+        groups: set-up groups; a feature also costs the groups that it is the first to need.
     """
-    n = len(costs)
+    n = len(costs) - len(groups)
     order: list[int] = []
     right = start
     while len(order) < n:
         progress(len(order), n, "forward selection of features")
         remaining = np.setdiff1d(np.arange(n), order)
-        scores, prices = evaluate(np.stack([make_single_stage([*order, f], n) for f in remaining])), costs[remaining]
+        prices = groups.step_costs(costs, np.isin(np.arange(n), order))[remaining]
+        scores = evaluate(np.stack([make_single_stage([*order, f], n) for f in remaining]))
         paid = for_its_cost & (prices > 0)
         gains = (scores.right - right) / np.where(paid, prices, 1.0)
         best = int(np.lexsort((remaining, prices, -gains, paid))[0])

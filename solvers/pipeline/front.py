@@ -86,15 +86,17 @@ def should_search_exactly(options: PipelineOptions, features: int, rows: int, *,
 
 def search_exactly(evaluator: Evaluator, max_stages: int, progress: Progress) -> FrontResult:
     """Train the classifiers of all feature sets and search all configurations."""
-    costs = evaluator.unit_costs.by_feature / evaluator.unit_costs.units
-    n, answers = len(costs), evaluator.answers
+    prices, answers = evaluator.unit_costs, evaluator.answers
+    n = len(prices.by_feature)
     sets, training = 1 << n, scale_progress(progress, 0, TRAINED, TOTAL)
     for start in range(0, sets, CHUNK):
         training(start, sets, "training the classifiers of feature sets")
         answers.get_votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
     accepted, right = answers.get_lattice(np.arange(n), evaluator.threshold, always_answers=evaluator.always_answers)
     walking = scale_progress(progress, TRAINED, WALKED, TOTAL)
-    front = find_packed_front(accepted, right, answers.rows, costs, max_stages, progress=walking)
+    front = find_packed_front(
+        accepted, right, answers.rows, prices.extended, max_stages, groups=prices.groups, progress=walking
+    )
     ended = f"all {front.examined + front.pruned} configurations were evaluated or pruned"
     return FrontResult(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
 

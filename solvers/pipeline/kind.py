@@ -29,6 +29,7 @@ from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.setting_replays import TRIALS, replay_settings
 from solvers.running import run_with_local_decisions
 from solvers.savings import SettingReplay
+from solvers.setup_groups import SetupPricing
 
 
 class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
@@ -72,7 +73,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
 
     def highest_cost(self, plan: PipelinePlan, query: PipelineLimits) -> float:
         """Return the cost of all features."""
-        return float(plan.costs.sum())
+        return float(plan.extended_costs.sum())
 
     def estimate_outcome(
         self, plan: PipelinePlan, summary: Mapping[str, Any], query: PipelineQuery, decision: Configuration
@@ -150,4 +151,5 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
             unavailable=context.unavailable,
         )
         planned = dict(zip(plan.features, plan.costs.tolist(), strict=True))
-        return StartedRun(decision, run_with_local_decisions(steps, decide), planned, is_slow=True)
+        setup = SetupPricing.start_run(plan.setup, plan.setup_names, plan.setup_costs, plan.features, ())
+        return StartedRun(decision, run_with_local_decisions(steps, decide, setup), planned, is_slow=True)

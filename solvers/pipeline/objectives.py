@@ -22,8 +22,9 @@ from models.losses import Losses
 from models.pipeline import PipelineOptions
 from solvers.pipeline.answer_cache import ACCEPTED, CORRECT, FLAGGED, MUST_ANSWER, AnswerCache, Thresholds, Train
 from solvers.pipeline.bit_packing import count_bits, pack_bits
-from solvers.pipeline.configurations import check_chromosomes, make_stage_masks
+from solvers.pipeline.configurations import append_group_stages, check_chromosomes, make_stage_masks
 from solvers.pipeline.unit_costs import FixedPointCosts
+from solvers.setup_groups import SetupGroups
 
 DEFAULT_THRESHOLD = 0.75
 """Accept threshold if none is requested."""
@@ -160,15 +161,18 @@ class Evaluator:
 
 
 def compute_stage_costs(genes: Int8s, stages: int, unit_costs: FixedPointCosts) -> Floats:
-    """Return the cost of the features of each stage, (c, n) to (c, stages), in units.
+    """Return the cost of each stage, (c, n) to (c, stages), in units: of its features, and of set-up groups.
+
+    The first stage that touches a group pays for it.
 
     >>> costs = FixedPointCosts(np.array([1.0, 2.0, 4.0, 8.0]), 1.0)
     >>> compute_stage_costs(np.array([[1, 0, 1, -1]], dtype=np.int8), 2, costs).tolist()
     [[2.0, 5.0]]
     """
+    by_group, genes = unit_costs.by_group, append_group_stages(genes, unit_costs.groups)
     c, n = genes.shape
     columns = genes.astype(np.intp) % (stages + 1) + np.arange(c)[:, None] * (stages + 1)  # -1 takes the last column
-    weights = np.broadcast_to(unit_costs.by_feature, (c, n)).ravel()
+    weights = np.broadcast_to(np.concatenate((unit_costs.by_feature, by_group)), (c, n)).ravel()
     sums = np.bincount(columns.ravel(), weights=weights, minlength=c * (stages + 1))
     return sums.reshape(c, stages + 1)[:, :stages].astype(np.float64, copy=False)
 
@@ -211,7 +215,8 @@ class EvaluationCriteria:
     Attributes:
         labels: (rows,), of the whole table.
         classes: number of classes.
-        costs: (n,), of features.
+        costs: (n + G,), of features, then of set-up groups.
+        groups: the features of each set-up group.
         thresholds: (classes,), by predicted class.
         positive: the class whose false-positive rate is an objective, if any.
         always_answers: whether the last stage must answer.
@@ -221,6 +226,7 @@ class EvaluationCriteria:
     labels: Int32s
     classes: int
     costs: Floats
+    groups: SetupGroups
     thresholds: Floats
     positive: int | None
     always_answers: bool
@@ -235,7 +241,8 @@ class EvaluationCriteria:
         costs = read_feature_costs(dataset.spec)
         thresholds, losses = np.array(by_class, dtype=np.float64), dataset.losses
         answers = losses is not None or options.after_last_stage == "answer"
-        return cls(dataset.labels, len(dataset.classes), costs, thresholds, positive, answers, losses)
+        groups = SetupGroups.from_spec(dataset.spec)
+        return cls(dataset.labels, len(dataset.classes), costs, groups, thresholds, positive, answers, losses)
 
     def make_evaluator(self, rows: Int64s, train: Train) -> Evaluator:
         """Return an evaluator on some rows.
@@ -245,19 +252,21 @@ class EvaluationCriteria:
         labels, losses = self.labels[rows], self.losses
         answers = AnswerCache(train, labels, classes=self.classes, positive=self.positive, losses=losses)
         threshold = self.thresholds if losses is None else 0.0
-        return Evaluator(answers, FixedPointCosts.from_costs(self.costs, len(rows)), threshold, self.always_answers)
+        unit_costs = FixedPointCosts.from_costs(self.costs, len(rows), self.groups)
+        return Evaluator(answers, unit_costs, threshold, self.always_answers)
 
 
 def read_feature_costs(spec: FeaturesSpec) -> Floats:
-    """Return the costs of features, (n,).
+    """Return the costs of features, and then of set-up groups, (n + G,).
 
     Raises InvalidRequest for a cost that depends on the item's size.
     """
     costs = []
-    for place, feature in enumerate(spec.features):
-        function = cost_function(feature.cost)[0]
+    places = [(each, (name, at)) for name in ("features", "setup") for at, each in enumerate(getattr(spec, name))]
+    for each, place in places:
+        function = cost_function(each.cost)[0]
         if function.dimensions:
-            fault = f"the cost of {feature.name!r} must be a number for pipelines, got a function of the item's size"
-            raise InvalidRequest.from_faults(Fault(("dataset", "features", place, "cost"), fault))
+            fault = f"the cost of {each.name!r} must be a number for pipelines, got a function of the item's size"
+            raise InvalidRequest.from_faults(Fault(("dataset", *place, "cost"), fault))
         costs.append(float(function(np.array(()))))
     return np.array(costs, dtype=np.float64)

@@ -28,6 +28,7 @@ from solvers.pipeline.classifiers import choose_answers, predict
 from solvers.pipeline.configurations import make_stage_masks
 from solvers.pipeline.contents import PipelineContents
 from solvers.pipeline.items import ItemReader
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 from solvers.statistics import standard_error
 
 REASON_REQUESTED = "requested by number"
@@ -46,6 +47,16 @@ class PipelinePlan(PipelineContents):
     def __post_init__(self) -> None:
         self.check()
         prepare_plan(self)
+
+    @cached_property
+    def setup(self) -> SetupGroups:
+        """The features of each set-up group."""
+        return SetupGroups(self.setup_members) if self.setup_names else NO_GROUPS
+
+    @cached_property
+    def extended_costs(self) -> Floats:
+        """(n + G,), the cost of each feature, then of each set-up group."""
+        return np.concatenate((self.costs, self.setup_costs))
 
     @cached_property
     def _preparation(self) -> Preparation:
@@ -239,7 +250,7 @@ class PipelinePlan(PipelineContents):
             lacking = ~is_known[rest] & self._members(mask)
             for row, lacks in zip(rest.tolist(), lacking, strict=True):
                 if lacks.any():
-                    steps[row] = self._acquire(lacks, stage)
+                    steps[row] = self._acquire(is_known[row], lacks, stage)
             rest = rest[~lacking.any(axis=1)]
             if not len(rest):
                 break
@@ -264,9 +275,14 @@ class PipelinePlan(PipelineContents):
     def _members(self, mask: int) -> Bools:
         return np.array([mask >> f & 1 for f in range(len(self.features))], dtype=bool)
 
-    def _acquire(self, lacks: Bools, stage: int) -> Acquire:
+    def _acquire(self, known: Bools, lacks: Bools, stage: int) -> Acquire:
         names = tuple(name for name, lacking in zip(self.features, lacks.tolist(), strict=True) if lacking)
-        return Acquire(features=names, cost=float(self.costs[lacks].sum()), stage=stage)
+        return Acquire(features=names, cost=self.compute_step_cost(known, lacks), stage=stage)
+
+    def compute_step_cost(self, known: Bools, added: Bools) -> float:
+        """Return the cost of acquiring features, (n,), after others: with set-up groups that these do not touch."""
+        touched = self.setup.append_groups(known | added) & ~self.setup.append_groups(known)
+        return float(self.extended_costs[touched].sum())
 
     def _predict_probabilities(
         self, mask: int, table: Floats, modules: Sequence[str], run_in: Callable[..., Any]
@@ -289,14 +305,14 @@ class PipelinePlan(PipelineContents):
         genes, stages = self.chromosomes[solution], len(self._masks[solution])
         return {
             "solution": solution,
-            "stages": tuple(self._stage(genes == stage) for stage in range(stages)),
+            "stages": tuple(self._stage((genes >= 0) & (genes < stage), genes == stage) for stage in range(stages)),
             "validation": _achieved(self.validated[solution]),
             **dict(_achieved(self.tested[solution])),
         }
 
-    def _stage(self, members: Bools) -> PipelineStage:
+    def _stage(self, known: Bools, members: Bools) -> PipelineStage:
         names = tuple(name for name, own in zip(self.features, members.tolist(), strict=True) if own)
-        return PipelineStage(features=names, cost=float(self.costs[members].sum()))
+        return PipelineStage(features=names, cost=self.compute_step_cost(known, members))
 
     def _decision(self, solution: int, reason: str) -> PipelineDecision:
         """Return a decision, from the cache if possible."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.arrays import Floats, Int8s, Int64s
+from models.arrays import Int8s, Int64s
 from models.savings import Savings
 from solvers.pipeline.answer_cache import ACCEPTED, CORRECT
 from solvers.pipeline.bit_packing import unpack_bits
@@ -38,11 +38,12 @@ def measure_pipeline_savings(
         choose: evaluator on the validation rows; it selects features and thresholds.
         items: item codes of the test rows.
     """
-    names, costs, default = plan.features, plan.costs, plan.default_solution
-    one_by_one = np.empty(len(costs), dtype=np.int8)
-    one_by_one[np.argsort(costs, kind="stable")] = np.arange(len(costs))
-    chains = {"one by one, the cheapest first": one_by_one, **_two_stages(names, costs)}
-    alone = {name: replay_configuration(report, genes) for name, genes in list_fixed_sets(names, costs, choose).items()}
+    names, default = plan.features, plan.default_solution
+    order = plan.setup.order_by_cost(plan.extended_costs)
+    one_by_one = np.empty(len(order), dtype=np.int8)
+    one_by_one[order] = np.arange(len(order))
+    chains = {"one by one, the cheapest first": one_by_one, **_two_stages(names, order)}
+    alone = {name: replay_configuration(report, genes) for name, genes in list_fixed_sets(names, order, choose).items()}
     alone |= {
         name: replay_configuration(report, genes, _choose_threshold(plan, choose, genes))
         for name, genes in chains.items()
@@ -66,9 +67,9 @@ def _choose_threshold(plan: PipelinePlan, choose: Evaluator, genes: Int8s) -> fl
     return float(thresholds[int(np.argmin(totals))])
 
 
-def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
-    """Return two-stage chains by name: the cheapest features first, then all others."""
-    n, order = len(costs), np.argsort(costs, kind="stable")
+def _two_stages(names: Sequence[str], order: Int64s) -> dict[str, Int8s]:
+    """Return two-stage chains by name: the cheapest features, the first of an order, then all others."""
+    n = len(order)
     counts = np.unique(np.linspace(1, n - 1, min(n - 1, MAX_TWO_STAGES)).round().astype(int)).tolist()
     chains = {}
     for count in counts:
@@ -100,10 +101,12 @@ def replay_configuration(evaluator: Evaluator, configuration: Int8s, threshold: 
     return Replay(right, np.asarray(evaluator.unit_costs.compute_mean(costs, 1)))
 
 
-def list_fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -> dict[str, Int8s]:
-    """Return single-stage configurations by name: all features, the cheapest, and forward selection."""
-    n = len(costs)
-    order = np.argsort(costs, kind="stable")
+def list_fixed_sets(names: Sequence[str], order: Int64s, evaluator: Evaluator) -> dict[str, Int8s]:
+    """Return single-stage configurations by name: all features, the cheapest, and forward selection.
+
+    order: (n,), the features, the cheapest first.
+    """
+    n = len(order)
     counts = np.unique(np.linspace(1, n, min(n, MAX_CHEAPEST_BASELINES)).round().astype(int)).tolist()
     sets = {tuple(sorted(order[:k].tolist())): f"the {k} cheapest features" for k in counts}
     chosen: list[int] = []

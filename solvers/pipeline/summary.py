@@ -7,6 +7,7 @@ import numpy as np
 from models.pipeline import Configuration
 from solvers.pipeline.front import FrontResult
 from solvers.pipeline.plan import PipelinePlan
+from solvers.setup_groups import describe_setup
 
 MAX_SHOWN = 8
 """Maximum number of configurations in the summary."""
@@ -33,6 +34,7 @@ def summarize(
         "usual": plan.default_solution,
         "frontier": [_line(frontier[place]) for place in shown.tolist()],
         "baselines": baselines,
+        **describe_setup(plan.setup, plan.setup_names, plan.setup_costs, plan.features),
     }
 
 

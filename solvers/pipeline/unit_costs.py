@@ -1,4 +1,4 @@
-"""Fixed-point costs of features: sums are exact, and do not depend on the order.
+"""Fixed-point costs of features and set-up groups: sums are exact, and do not depend on the order.
 
 Floating-point sums of the same costs in another order may differ in the last bit. Then one of two configurations with
 equal cost would seem to dominate the other. So costs are rounded to integer multiples of a unit. The unit is the last
@@ -6,7 +6,7 @@ decimal place if costs have few decimals, else a power of two. All rows together
 rows, the rounding error is 1e-12 of the sum of all costs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import fsum, ldexp, log2
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from models.arrays import Floats
 from models.errors import Fault, InvalidRequest
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 DECIMALS = 9
 """Maximum number of exact decimals."""
@@ -25,14 +26,23 @@ MAX_UNITS = 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedPointCosts:
-    """Costs of features, (n,), in whole units, and the number of units per 1."""
+    """Costs in whole units.
+
+    Attributes:
+        by_feature: (n,).
+        units: the number of units per 1.
+        by_group: (G,), of set-up groups.
+        groups: the features of each group.
+    """
 
     by_feature: Floats
     units: float
+    by_group: Floats = field(default_factory=lambda: np.empty(0), repr=False)
+    groups: SetupGroups = field(default=NO_GROUPS, repr=False)
 
     @classmethod
-    def from_costs(cls, costs: Floats, rows: int) -> "FixedPointCosts":
-        """Convert costs, (n,), to units whose sums over ``rows`` rows are exact.
+    def from_costs(cls, costs: Floats, rows: int, groups: SetupGroups = NO_GROUPS) -> "FixedPointCosts":
+        """Convert costs, (n + G,), of features and then of groups, to units whose sums over ``rows`` rows are exact.
 
         Raises InvalidRequest unless costs are finite and at least 0.
 
@@ -46,17 +56,18 @@ class FixedPointCosts:
             if sum(scaled) * rows > EXACT:
                 break
             if all(number.denominator == 1 for number in scaled):
-                return cls(np.array([float(number) for number in scaled]), float(units))
-        return cls._rounded(checked, rows)
+                return cls._split(np.array([float(number) for number in scaled]), float(units), groups)
+        return cls._split(*_round_costs(checked, rows), groups)
 
     @classmethod
-    def _rounded(cls, costs: Floats, rows: int) -> "FixedPointCosts":
-        """Round costs to a power of two; each may change by up to half a unit."""
-        largest = float(costs.max())
-        total = log2(largest) + log2(fsum((costs / largest).tolist()))
-        finest = int(np.floor(log2(EXACT / rows - len(costs)) - total)) - 1
-        units = ldexp(1.0, min(finest, MAX_UNITS))
-        return cls(np.rint(costs * units), units)
+    def _split(cls, costs: Floats, units: float, groups: SetupGroups) -> "FixedPointCosts":
+        n = len(costs) - len(groups)
+        return cls(costs[:n], units, costs[n:], groups)
+
+    @property
+    def extended(self) -> Floats:
+        """Costs of features, then of groups, (n + G,), in the dataset's unit."""
+        return np.asarray(np.concatenate((self.by_feature, self.by_group)) / self.units)
 
     def sum_sets(self) -> Floats:
         """Return the cost of each feature set by mask, (2^n,).
@@ -67,11 +78,23 @@ class FixedPointCosts:
         sums = np.zeros(1)
         for price in self.by_feature:
             sums = np.concatenate((sums, sums + price))
+        masks = np.arange(len(sums))
+        for own, price in zip(self.groups.masks, self.by_group, strict=True):
+            sums += price * ((masks & own) != 0)
         return sums
 
     def compute_mean(self, sums: Floats, rows: int) -> Floats:
         """Convert sums over all rows, in units, to mean costs."""
         return sums / rows / self.units
+
+
+def _round_costs(costs: Floats, rows: int) -> tuple[Floats, float]:
+    """Round costs to a power of two, and return the units per 1; each may change by up to half a unit."""
+    largest = float(costs.max())
+    total = log2(largest) + log2(fsum((costs / largest).tolist()))
+    finest = int(np.floor(log2(EXACT / rows - len(costs)) - total)) - 1
+    units = ldexp(1.0, min(finest, MAX_UNITS))
+    return np.rint(costs * units), units
 
 
 def _check_costs(costs: Floats) -> Floats:

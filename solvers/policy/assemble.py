@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from models.arrays import Floats
 from models.losses import get_loss_matrix
 from models.policy_curves import TrafficCounts
 from solvers.budget_mixture import lower_hull
@@ -13,10 +14,11 @@ from solvers.policy.curve import PointMeasurements, choose_selection_rows, cross
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.graph import Graph
 from solvers.policy.graph_pruning import PrunedGraph, find_detour_path
-from solvers.policy.learning import LearnedPolicies, PolicyTask, SensorPrices
+from solvers.policy.learning import LearnedPolicies, PolicyTask
 from solvers.policy.node_classifiers import NodeClassifiers
 from solvers.policy.node_policies import pack_policies
 from solvers.policy.plan import PolicyPlan
+from solvers.policy.sensor_prices import SensorPrices
 from solvers.policy.traffic import pack_counts
 from solvers.statistics import standard_error_of_mean
 from solvers.trees.oblivious_trees import Forest
@@ -60,7 +62,7 @@ def assemble_plan(
         sensors=sensors.names,
         columns=sensors.columns,
         classes=sensors.classes,
-        costs=task.means,
+        costs=task.means[: len(sensors.names)],
         owners=sensors.owners,
         labelled=sensors.labelled,
         ranges=np.column_stack((training.cells.min(axis=0), training.cells.max(axis=0))),
@@ -78,12 +80,13 @@ def assemble_plan(
         independence=1.0 if training.items is None else effective_rows(training.items) / len(training.labels),
         graph="grown" if is_grown else "subsets",
         point_caps=np.where(np.isinf(limits), -1.0, limits)[hull] if len(task.caps[capped]) else np.empty(0),
-        times=prices.times,
+        times=prices.times[: len(sensors.names)],
         time_unit=prices.unit,
         fetches=prices.fetches,
         **_limit_fields(task, learned),
         **({} if sensors.encoding is None else sensors.encoding.stored_fields()),
         **_embedding_fields(sensors.embedding),
+        **_setup_fields(prices, task.means, len(sensors.names)),
         loss_matrix=get_loss_matrix(training.losses),
         loss_scale=training.loss_scale or 1.0,
         answering="combined" if training.quality is None else "taken",
@@ -124,6 +127,17 @@ def _limit_fields(task: PolicyTask, learned: LearnedPolicies) -> dict[str, Any]:
         "deadlines": task.deadlines[timed],
         "deadline_tradeoffs": task.tradeoffs[timed],
         "deadline_errors": learned.errors[timed].mean(axis=1),
+    }
+
+
+def _setup_fields(prices: SensorPrices, means: Floats, sensors: int) -> dict[str, Any]:
+    if not len(prices.groups):
+        return {}
+    return {
+        "setup_names": prices.group_names,
+        "setup_members": prices.groups.members,
+        "setup_costs": means[sensors:],
+        "setup_times": prices.times[sensors:],
     }
 
 

@@ -50,7 +50,7 @@ class BaselinePoints:
 
         Args:
             observed: (S, n), losses of stopping.
-            costs: (n, M).
+            costs: (n, M + G).
 
         >>> graph = Graph.all_subsets(2)
         >>> BaselinePoints.from_graph(graph, np.ones((4, 3)), np.ones((3, 2)), has_to_acquire=True).ends.tolist()
@@ -58,10 +58,10 @@ class BaselinePoints:
         """
         ends = graph.list_actions(0).astype(np.int64) if has_to_acquire else np.zeros(1, dtype=np.int64)
         paths = [[0, end] if end else [0] for end in ends.tolist()]
-        members = graph.members[ends].astype(np.float64)
+        members, paid = (each[ends].astype(np.float64) for each in (graph.members, graph.paid))
         walks = [SimulatedPaths(np.full(len(costs), path[-1]), np.tile(path, (len(costs), 1))) for path in paths]
         passed = [PassedCounts.from_walks(graph, each, observed) for each in walks]
-        return cls(observed[ends], members @ costs.T, members.sum(axis=1), passed, ends)
+        return cls(observed[ends], paid @ costs.T, members.sum(axis=1), passed, ends)
 
     def __len__(self) -> int:
         return len(self.ends)

@@ -8,6 +8,7 @@ import numpy as np
 from models.arrays import Amounts, Bools, Floats, Halves, Int32s, Int64s, Probabilities, Singles
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.embedding_axes import EmbeddingAxes
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +141,30 @@ class PolicyContents:
     """
     loss_scale: float = 1.0
     """The largest loss, in ``unit``, which errors are shares of; 1 if all errors are equal."""
+
+    setup_names: tuple[str, ...] = ()
+    """Names of the G set-up groups: work that sensors share and an item pays for once (``solvers.setup_groups``)."""
+    setup_members: Bools = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+    """(G, M) the sensors of each group; (0, 0) without groups."""
+    setup_costs: Amounts = field(default_factory=lambda: np.empty(0))
+    """(G,) mean cost of each group."""
+    setup_times: Amounts = field(default_factory=lambda: np.empty(0))
+    """(G,) maximum time of each group, in ``time_unit``; (0,) if unknown."""
+
+    @property
+    def setup(self) -> SetupGroups:
+        """The sensors of each set-up group."""
+        return SetupGroups(self.setup_members) if self.setup_names else NO_GROUPS
+
+    @property
+    def extended_costs(self) -> Floats:
+        """(M + G,), mean cost of each sensor, then of each set-up group."""
+        return np.concatenate((self.costs, self.setup_costs))
+
+    @property
+    def paid_members(self) -> Bools:
+        """(S, M + G), the sensors of each node, and the set-up groups that they touch."""
+        return self.setup.append_groups(self.members)
 
     @property
     def has_losses(self) -> bool:

@@ -68,7 +68,7 @@ class PolicyDecisions(PolicyPoints):
 
     @cached_property
     def _decisions(self) -> NodeDecisions:
-        prices = [self._graph.step_costs(node, self.costs) for node in range(len(self._graph))]
+        prices = [self._graph.step_costs(node, self.extended_costs) for node in range(len(self._graph))]
         return NodeDecisions(
             self.offsets,
             np.concatenate(prices),
@@ -245,10 +245,10 @@ class PolicyDecisions(PolicyPoints):
         fetched = missing & (self._limits.fetches == self._limits.fetches[first])
         return {
             "sensor": self.sensors[first],
-            "cost": float(self.costs[first]),
+            "cost": float(self.setup.step_costs(self.extended_costs, known)[first]),
             "then": tuple(self.sensors[place] for place in others),
             "together": tuple(self.sensors[place] for place in others if fetched[place]),
-            "time": self._limits.time_of(fetched),
+            "time": self._limits.time_of(fetched, known),
             "tradeoff": self._tradeoff(point),
             "ignored": self._list_ignored(node, known),
         }

@@ -32,7 +32,7 @@ def item_columns(plan: PolicyPlan) -> Columns:
 def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, columns: Columns) -> EvaluationOutcomes:
     """Roll out every item through the DAG.
 
-    Costs are the items' declared costs, else the mean costs of the sensors.
+    Costs are the items' declared costs, else the mean costs of the sensors; set-up groups have their mean costs.
     """
     target = PolicyTarget(**copy_shared_fields(limits, PolicyTarget))
     widths = plan.column_counts()
@@ -40,7 +40,8 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     ran = plan.run(plan.cells_of_items(complete), items.ids, target)
     paths = tuple(plan.acquired_sensors(nodes) for nodes in ran.walks.nodes)
     prices = dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
-    costs = [
+    setup = plan.setup.append_groups(plan.members[ran.walks.ends])[:, len(plan.sensors) :] @ plan.setup_costs
+    costs = setup + [
         sum(prices[name] if (own := items.read_cell_number(at, f"{name}.cost", 0.0)) is None else own for name in path)
         for at, path in enumerate(paths)
     ]
@@ -51,7 +52,7 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
         )
         return EvaluationOutcomes(
             labels=sent,
-            costs=np.array(costs),
+            costs=costs,
             paths=paths,
             confidences=ran.scores[np.arange(len(items)), ran.labels],
             classifiers=chosen,
@@ -61,7 +62,7 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     rows, codes = np.arange(len(items)), np.where(rejected, 0, ran.labels)
     return EvaluationOutcomes(
         labels=tuple(None if out else plan.classes[code] for code, out in zip(codes.tolist(), rejected, strict=True)),
-        costs=np.array(costs),
+        costs=costs,
         paths=paths,
         confidences=np.where(rejected, np.nan, probabilities[rows, codes]),
         accepted=~rejected if plan.losses.rejects else None,

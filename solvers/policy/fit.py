@@ -42,11 +42,12 @@ from solvers.policy.learned_limits import (
     mean_log_losses,
     select_limits,
 )
-from solvers.policy.learning import PolicyTask, SensorPrices, learn_policies
+from solvers.policy.learning import PolicyTask, learn_policies
 from solvers.policy.losses import StoppingLosses
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.quality_axes import add_quality_axes
 from solvers.policy.savings import measure_policy_savings
+from solvers.policy.sensor_prices import SensorPrices
 from solvers.policy.sensor_times import assign_fetches, compute_set_times, group_by_fetch
 from solvers.policy.sensors import Sensors, check_sizes
 from solvers.policy.setting_replays import replay_validation_rows
@@ -154,11 +155,11 @@ def _build_task(
 ) -> PolicyTask:
     has_to_acquire, graph = training.quality is not None, states.graph
     losses = _stopping_losses(states, training, smoothing)
-    replay_settings = list_tradeoffs(options, prices.means, training.loss_scale)
+    replay_settings = list_tradeoffs(options, prices.means, training.loss_scale, prices.groups)
     if has_to_acquire and options.tradeoffs == "auto":
         replay_settings = list_answer_tradeoffs(replay_settings, states.posteriors[-1], prices.means)
-    set_times = compute_set_times(graph.members, prices.times, prices.fetches)
-    costs_by_set = graph.members.astype(np.float64) @ prices.means
+    set_times = compute_set_times(graph.members, prices.times, prices.fetches, prices.groups)
+    costs_by_set = graph.paid.astype(np.float64) @ prices.means
     caps, deadlines = (
         _list_limits(training, states, costs_by_set, set_times) if learns_limits else (np.empty(0), np.empty(0))
     )
@@ -230,9 +231,12 @@ def _build_states(
     """
     if is_grown:
         progress = scale_progress(run.progress, 0, 60, 100)
-        states = grow_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
+        states = grow_states(training, options, prices, rng, progress)
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
-    graph = Graph.from_steps(len(prices.means), group_by_fetch(prices.fetches)) if given_graph is None else given_graph
+    graph = given_graph
+    if graph is None:
+        every = Graph.from_steps(len(prices.fetches), group_by_fetch(prices.fetches))
+        graph = replace(every, groups=prices.groups)
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     total = 2 * len(graph) + 1
     fitting = scale_progress(run.progress, 0, len(graph), total)

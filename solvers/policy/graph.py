@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Bools, Floats, Int32s
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 MAX_NODES = 1025
 """Maximum number of nodes: all subsets of ten sensors, and one more."""
@@ -25,11 +26,13 @@ class Graph:
         offsets: (S + 1,) int32, offsets of each node's edges.
         targets: (E,) int32, target node of each edge. Actions of node s, other than stopping, lead to
             ``targets[offsets[s] : offsets[s + 1]]``.
+        groups: the sensors of each set-up group.
     """
 
     members: Bools
     offsets: Int32s
     targets: Int32s
+    groups: SetupGroups = NO_GROUPS
 
     @classmethod
     def all_subsets(cls, sensors: int) -> "Graph":
@@ -60,6 +63,11 @@ class Graph:
     def __len__(self) -> int:
         return len(self.members)
 
+    @property
+    def paid(self) -> Bools:
+        """(S, M + G), the sensors of each node, and the set-up groups that they touch."""
+        return self.groups.append_groups(self.members)
+
     def list_actions(self, node: int) -> Int32s:
         """Return the target node of each action of a node; stopping is not included."""
         return self.targets[self.offsets[node] : self.offsets[node + 1]]
@@ -78,13 +86,13 @@ class Graph:
         return [np.flatnonzero(depth == level).tolist() for level in range(int(depth.max()) + 1)]
 
     def step_costs(self, node: int, costs: Floats) -> Floats:
-        """Return the cost of each action of a node (Eq. 5), (..., A), from costs of sensors, (..., M).
+        """Return the cost of each action of a node (Eq. 5), (..., A), from costs of sensors and groups, (..., M + G).
 
         >>> Graph.all_subsets(2).step_costs(0, np.array([[1.0, 5.0]])).tolist()
         [[1.0, 5.0]]
         """
-        bought = self.members[self.list_actions(node)] & ~self.members[node]
-        return np.asarray(costs @ bought.T.astype(np.float64))
+        before, after = (self.groups.append_groups(self.members[at]) for at in (node, self.list_actions(node)))
+        return np.asarray(costs @ (after & ~before).T.astype(np.float64))
 
     def find_largest_known(self, known: Bools) -> int:
         """Return the largest node whose sensors are all known, (M,).

@@ -46,6 +46,7 @@ class PrunedGraph:
             graph.members[nodes],
             np.cumsum([0, *counts]).astype(np.int32),
             np.searchsorted(nodes, graph.targets[edges]).astype(np.int32),
+            graph.groups,
         )
         return cls(part, nodes, edges)
 

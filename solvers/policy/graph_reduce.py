@@ -27,7 +27,7 @@ def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats,
 
     Args:
         losses: (S, n), losses of stopping.
-        costs: (n, M), costs of sensors.
+        costs: (n, M + G), costs of sensors and of set-up groups.
         tradeoffs: (L,), weights of a unit of cost.
     Complexity: O(S n L) memory; S calls of the learner.
 

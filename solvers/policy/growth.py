@@ -15,7 +15,7 @@ trade-offs, hard budgets, and deadlines.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from solvers.policy.sensor_gains import (
     score_sensor_pairs,
     score_single_sensors,
 )
+from solvers.policy.sensor_prices import FetchCosts, SensorPrices
 from solvers.policy.sensor_times import group_by_fetch
 from solvers.trees.oblivious_trees import Forest
 
@@ -100,24 +101,21 @@ class GrownGraph:
 def grow_graph(
     training: TrainingRows,
     options: PolicyOptions,
-    sensor_costs: Floats,
-    times: Floats,
-    fetches: Int32s,
+    prices: SensorPrices,
     rng: np.random.Generator,
     report: Callable[[int, int, int], None],
 ) -> GrownGraph:
     """Grow the DAG.
 
     Args:
-        sensor_costs: (M,), mean costs.
-        times: (M,), maximum times; (0,) if unknown.
-        fetches: (M,), the fetch of each sensor.
+        prices: costs, times, and fetches of the M sensors.
         report: receives the number of layers, the maximum number of layers, and the number of nodes.
     """
-    sensors = training.sensors
-    costs = np.asarray(np.bincount(fetches, weights=sensor_costs), dtype=np.float64)
+    sensors, fetches, times = training.sensors, prices.fetches, prices.times
+    costs = np.asarray(np.bincount(fetches, weights=prices.means[: len(fetches)]), dtype=np.float64)
     owners = np.append(fetches, len(costs)).astype(np.int32)[list_tree_owners(sensors)]
-    binned = BinnedColumns(make_tree_inputs(sensors, training.cells), owners, costs)
+    binned = BinnedColumns.from_inputs(make_tree_inputs(sensors, training.cells), owners, costs)
+    fetch_costs = FetchCosts(np.append(costs, prices.means[len(fetches) :]), prices.groups.merge(fetches))
     every, all_rows = frozenset(range(len(costs))), np.ones(len(training.labels), dtype=np.bool_)
     items = np.arange(len(all_rows)) if training.items is None else training.items
     halves = assign_group_folds(items, 2, rng)
@@ -126,7 +124,7 @@ def grow_graph(
     )
     if np.array_equal(fetch_times, costs):  # faster sensors are the cheaper ones, which are added anyway
         fetch_times = np.zeros(len(costs))
-    grower = _GraphGrower(training, options, binned, fetch_times, fetches, halves.astype(np.uint8), rng)
+    grower = _GraphGrower(training, options, binned, fetch_costs, fetch_times, fetches, halves.astype(np.uint8), rng)
     nodes, steps = dict[SensorSet, tuple[ReachingRows, list[Forest], Floats]](), dict[SensorSet, list[SensorSet]]()
     layer, last = {SensorSet(): ReachingRows(all_rows, COMMON, np.inf)}, SensorSet()
     while layer:
@@ -134,7 +132,9 @@ def grow_graph(
             nodes[chosen] = (layer[chosen], members, posteriors)
         report(len(next(iter(layer))), min(MAX_DEPTH, len(costs)), len(nodes))
         last = next((chosen for chosen, each in layer.items() if each.kind == COMMON), last)
-        wanted = {chosen: grower.expand(chosen, each, nodes[chosen][2]) for chosen, each in layer.items()}
+        wanted = {
+            chosen: grower.price_after(chosen).expand(chosen, each, nodes[chosen][2]) for chosen, each in layer.items()
+        }
         layer = select_layer(wanted, len(costs)) if len(next(iter(layer))) < MAX_DEPTH else {}
         steps |= {chosen: [target for target, _ in each if target in layer] for chosen, each in wanted.items()}
     if every not in nodes:
@@ -142,7 +142,7 @@ def grow_graph(
         nodes[every] = (ReachingRows(all_rows, COMMON, 0.0), members, posteriors)
         steps[last] = [*steps.get(last, []), every]
     _connect_dead_ends(nodes, steps)
-    return _order_nodes(nodes, steps, fetches, training.folds)
+    return _order_nodes(nodes, steps, prices, training.folds)
 
 
 def _connect_dead_ends(
@@ -158,16 +158,17 @@ def _connect_dead_ends(
 def _order_nodes(
     nodes: dict[SensorSet, tuple[ReachingRows, list[Forest], Floats]],
     steps: dict[SensorSet, list[SensorSet]],
-    fetches: Int32s,
+    prices: SensorPrices,
     folds: Int64s,
 ) -> GrownGraph:
     """Sort nodes by size, and replace fetches by their sensors."""
     ordered = sorted(nodes, key=lambda node: (len(node), sorted(node)))
     place = {node: at for at, node in enumerate(ordered)}
     targets = [sorted({place[target] for target in steps.get(node, [])}) for node in ordered]
-    sets = np.array([np.isin(fetches, list(node)) for node in ordered])
+    sets = np.array([np.isin(prices.fetches, list(node)) for node in ordered])
     offsets = np.cumsum([0, *map(len, targets)]).astype(np.int32)
-    graph = Graph(sets, offsets, np.array([target for each in targets for target in each], dtype=np.int32))
+    onward = np.array([target for each in targets for target in each], dtype=np.int32)
+    graph = Graph(sets, offsets, onward, prices.groups)
     reached, members, posteriors = zip(*(nodes[node] for node in ordered), strict=True)
     rows = [each.rows if has_enough_rows(each.rows, folds) else np.ones_like(each.rows) for each in reached]
     return GrownGraph(graph, list(members), list(posteriors), rows)
@@ -177,16 +178,24 @@ def _order_nodes(
 class _GraphGrower:
     """Chooses the successors of nodes.
 
-    fetch_times: (M,). halves: (n,), for cross-fitted gains.
+    binned: with the cost of each fetch as the next one. fetch_times: (M,). halves: (n,), for cross-fitted gains.
     """
 
     training: TrainingRows
     options: PolicyOptions
     binned: BinnedColumns
+    fetch_costs: FetchCosts
     fetch_times: Floats
     fetches: Int32s
     halves: UInt8s
     rng: np.random.Generator
+
+    def price_after(self, chosen: SensorSet) -> "_GraphGrower":
+        """Return the grower with the costs of fetches after others, whose groups are set up."""
+        if not len(self.fetch_costs.groups):
+            return self
+        costs, shared = self.fetch_costs.price_steps(chosen)
+        return replace(self, binned=replace(self.binned, costs=costs, shared=shared))
 
     def fit(self, layer: dict[SensorSet, ReachingRows]) -> list[tuple[list[Forest], Floats]]:
         """Fit each classifier of a layer to all rows or to the reaching rows.
@@ -201,7 +210,7 @@ class _GraphGrower:
         self, chosen: SensorSet, reached: ReachingRows, posteriors: Floats
     ) -> list[tuple[SensorSet, ReachingRows]]:
         """Return the successors of a set, with the rows that reach each successor."""
-        costs, spent = self.binned.costs, float(self.binned.costs[list(chosen)].sum())
+        costs, spent = self.binned.costs, self.fetch_costs.sum_set(chosen)
         open_sensors = np.array([m not in chosen for m in range(len(costs))])
         open_sensors &= spent + costs < reached.ceiling * (1 - RELATIVE_TOLERANCE)
         rows = np.flatnonzero(reached.rows)

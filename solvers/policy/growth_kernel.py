@@ -142,6 +142,7 @@ def compute_pair_gains(
     bins: UInt8s,
     owners: Int64s,
     costs: Floats,
+    shared: Floats,
     halves: UInt8s,
     g: Floats,
     h: Floats,
@@ -156,6 +157,7 @@ def compute_pair_gains(
         bins: (D, n).
         owners: (D,), sensor of each column.
         costs: (D,), price of each column.
+        shared: (M, M), what two sensors together save; (0, 0): nothing.
         gains: (D,), output: gain with the best successor of each bin.
         fixed: (D,), output: gain with one successor for all bins.
         prices: (D,), output: mean price of both.
@@ -168,6 +170,8 @@ def compute_pair_gains(
     for first in range(columns):
         for second in range(first + 1, columns):
             price = costs[first] if owners[first] == owners[second] else costs[first] + costs[second]
+            if len(shared) and owners[first] != owners[second]:
+                price -= shared[owners[first], owners[second]]
             accumulate_pairs(bins[first], bins[second], halves, g, h, slopes, curves)
             update_followers(slopes, curves, 0, ridge, price, best[first], kept[first], paid[first])
             update_followers(slopes, curves, 1, ridge, price, best[second], kept[second], paid[second])

@@ -11,6 +11,7 @@ from models.policy import PolicyTarget
 from solvers.policy.contents import PolicyContents
 from solvers.policy.learned_limits import RELATIVE_TOLERANCE, LearnedLimits, exceeds_limits
 from solvers.policy.sensor_times import compute_set_times
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,16 +21,17 @@ class ItemLimits:
     Attributes:
         sensors: M names.
         members: (S, M), whether a set contains a sensor.
-        costs: (M,), of sensors.
-        times: (M,), maximum times of sensors; (0,) if unknown.
+        costs: (M + G,), of sensors, then of set-up groups.
+        times: (M + G,), maximum times of sensors, then of set-up groups; (0,) if unknown.
         fetches: (M,), sensors with the same number are acquired together.
-        costs_by_set: (S,), sums of the sensors' costs.
+        costs_by_set: (S,), sums of the costs of sensors and of the set-up groups that they touch.
         set_times: (S,), maximum durations of sets.
         budgets: (P,), hard budget of each point, infinite if none.
         deadlines: (P,), deadline of each point, infinite if none.
         points: index ranges of the points of the curve, of hard budgets, and of deadlines.
         served: learned hard budgets and deadlines, which are also used for limits between them.
         are_costs: whether every set takes as long as it costs.
+        groups: the sensors of each set-up group.
     """
 
     sensors: tuple[str, ...]
@@ -44,6 +46,7 @@ class ItemLimits:
     points: tuple[range, range, range]
     served: tuple[LearnedLimits, LearnedLimits]
     are_costs: bool
+    groups: SetupGroups = NO_GROUPS
 
     @classmethod
     def from_plan(cls, plan: PolicyContents) -> "ItemLimits":
@@ -51,12 +54,14 @@ class ItemLimits:
         curve, hard, timed = len(plan.tradeoffs), len(plan.caps), len(plan.deadlines)
         fetches = plan.fetches if len(plan.fetches) else np.arange(len(plan.sensors), dtype=np.int32)
         of_curve = plan.point_caps if len(plan.point_caps) else np.full(curve, -1.0)
-        costs_by_set, set_times = plan.members @ plan.costs, compute_set_times(plan.members, plan.times, fetches)
+        times, groups = np.concatenate((plan.times, plan.setup_times)), plan.setup
+        costs_by_set = plan.paid_members @ plan.extended_costs
+        set_times = compute_set_times(plan.members, times, fetches, groups)
         return cls(
             plan.sensors,
             plan.members,
-            plan.costs,
-            plan.times,
+            plan.extended_costs,
+            times,
             fetches,
             costs_by_set,
             set_times,
@@ -68,11 +73,21 @@ class ItemLimits:
                 LearnedLimits.from_errors(plan.deadlines, plan.deadline_errors),
             ),
             bool(np.allclose(set_times, costs_by_set, rtol=RELATIVE_TOLERANCE, atol=0)),
+            groups,
         )
 
-    def time_of(self, members: Bools) -> float | None:
-        """Return the maximum time of sensors, (M,); None if times are unknown."""
-        return float(compute_set_times(members[None], self.times, self.fetches)[0]) if len(self.times) else None
+    def time_of(self, members: Bools, known: Bools | None = None) -> float | None:
+        """Return the maximum time of sensors, (M,), after known ones, (M,); None if times are unknown.
+
+        Groups of known sensors are set up.
+        """
+        if not len(self.times):
+            return None
+        whole = float(compute_set_times(members[None], self.times, self.fetches, self.groups)[0])
+        if known is None or not len(self.groups):
+            return whole
+        shared = (self.groups.append_groups(known) & self.groups.append_groups(members))[len(known) :]
+        return whole - float(self.times[len(known) :][shared].sum())
 
     def requested_limits(self, target: PolicyTarget) -> tuple[float, float]:
         """Return the requested (max_item_cost, deadline); inf if there is none.
@@ -101,8 +116,9 @@ class ItemLimits:
             return lacking
         costs, times = self.costs_by_set[targets], self.set_times[targets]
         if known is not None:
-            costs = costs + (known & ~self.members[targets]) @ self.costs
-            times = compute_set_times(known | self.members[targets], self.times, self.fetches)
+            after = self.groups.append_groups(known | self.members[targets])
+            costs = costs + (after & ~self.groups.append_groups(self.members[targets])) @ self.costs
+            times = compute_set_times(known | self.members[targets], self.times, self.fetches, self.groups)
         forbidden = exceeds_limits(costs, budget) | exceeds_limits(times, deadline)
         return forbidden if lacking is None else forbidden | lacking
 
@@ -176,8 +192,8 @@ class ItemLimits:
         if not len(self.times):
             reason = f"is not supported: costs are in {unit}, and times are unknown; set time in the dataset's spec"
             raise InvalidRequest.from_faults(Fault(("deadline",), reason))
-        longest = np.zeros(int(self.fetches.max()) + 1)
-        np.maximum.at(longest, self.fetches, self.times)
+        every = np.arange(int(self.fetches.max()) + 1)[:, None] == self.fetches
+        longest = compute_set_times(every, self.times, self.fetches, self.groups)
         least = int(longest.argmin())
         if bool(exceeds_limits(np.array(longest[least]), target.deadline)):
             fastest = " with ".join(self.sensors[m] for m in np.flatnonzero(self.fetches == least).tolist())

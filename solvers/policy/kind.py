@@ -21,6 +21,7 @@ from solvers.policy.run_decisions import describe_run, make_decisions
 from solvers.policy.setting_replays import replay_settings
 from solvers.running import run_with_local_decisions
 from solvers.savings import SettingReplay
+from solvers.setup_groups import SetupPricing
 
 
 class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
@@ -61,7 +62,8 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
 
     def highest_cost(self, plan: PolicyPlan, query: PolicyTarget) -> float:
         """Return the cost of the most expensive classifier, or of all features."""
-        return float(plan.costs.max() if plan.labelled.any() or plan.classless else plan.costs.sum())
+        alone = max(self.mean_costs(plan).values())
+        return float(alone if plan.labelled.any() or plan.classless else plan.extended_costs.sum())
 
     def estimate_outcome(
         self, plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value
@@ -129,8 +131,11 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
             remaining_seconds=context.remaining_seconds,
             unavailable=context.unavailable,
         )
-        return StartedRun(decision, run_with_local_decisions(steps, make_decisions(plan, query)), self.mean_costs(plan))
+        setup = SetupPricing.start_run(plan.setup, plan.setup_names, plan.setup_costs, plan.sensors, query.acquired)
+        runner = run_with_local_decisions(steps, make_decisions(plan, query), setup)
+        return StartedRun(decision, runner, dict(zip(plan.sensors, plan.costs.tolist(), strict=True)))
 
     def mean_costs(self, plan: PolicyPlan) -> Mapping[str, float]:
-        """Return the mean cost of each sensor."""
-        return dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
+        """Return the mean cost of each sensor alone, with the set-up groups that it needs."""
+        alone = plan.setup.step_costs(plan.extended_costs, np.zeros(len(plan.sensors), dtype=np.bool_))
+        return dict(zip(plan.sensors, alone.tolist(), strict=True))

@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from models import FeatureTable, Trace
-from models.arrays import Bools, Floats, Int16s, Int32s, Int64s
+from models.arrays import Bools, Floats, Int16s, Int64s
 from models.policy import PolicyOptions
 from solvers.parallel import run_parallel
 from solvers.policy.baseline_points import BaselinePoints
@@ -22,8 +21,6 @@ from solvers.policy.losses import StoppingLosses
 from solvers.policy.node_features import compute_node_features
 from solvers.policy.regression import RIDGE, NodePolicy, NodeTraining, fit_node_policy
 from solvers.policy.rollout import simulate_policy
-from solvers.policy.sensor_times import assign_fetches, compute_worst_case_times
-from solvers.policy.sensors import compute_item_sensor_costs
 from solvers.policy.traffic import PassedCounts
 from solvers.trees.boosting import BoostingParams
 from solvers.trees.oblivious_trees import STAGE_TREES
@@ -70,8 +67,8 @@ class PolicyTask:
     Attributes:
         predictions: for each node (n, C) out-of-fold posteriors, or (n, M) answer quality.
         fixed: points that are not learned.
-        costs: (n, M).
-        means: (M,).
+        costs: (n, M + G), of sensors, then of set-up groups.
+        means: (M + G,).
         tradeoffs: (L,), first of the curve, then of hard budgets, then of deadlines.
         rows: for each node, the rows to which its policy is fitted, (n,).
         caps: (L,), maximum cost of an item at mean prices, infinite if none.
@@ -110,35 +107,6 @@ class PolicyTask:
         return slice(int(np.isinf(self.deadlines).sum()), len(self.deadlines))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SensorPrices:
-    """Costs and times of sensors.
-
-    Attributes:
-        costs: (n, M), cost of each row.
-        means: (M,), mean costs.
-        times: (M,), maximum times, in ``unit``; (0,) if unknown.
-        unit: unit of times.
-        fetches: (M,), the fetch of each sensor.
-    """
-
-    costs: Floats
-    means: Floats
-    times: Floats
-    unit: str
-    fetches: Int32s
-
-    @classmethod
-    def from_dataset(
-        cls, dataset: FeatureTable | Trace, sensors: Sequence[str], options: PolicyOptions
-    ) -> "SensorPrices":
-        """Read costs and times of a dataset."""
-        costs = compute_item_sensor_costs(dataset)
-        means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can raise a mean above every cost
-        times, unit = compute_worst_case_times(dataset, costs, options.worst_case_quantile)
-        return cls(costs, means, times, unit, assign_fetches(sensors, options.parallel))
-
-
 def learn_policies(task: PolicyTask, report: Callable[[int], None]) -> LearnedPolicies:
     """Learn the policies of all nodes, and simulate all rows with them."""
     policies: dict[int, NodePolicy] = {}
@@ -162,7 +130,7 @@ def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], Node
     features = compute_node_features(training.sensors, graph.members[node], task.predictions[node], training.cells)
     weighted_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
     targets = graph.list_actions(node)
-    forbidden = exceeds_limits(graph.members[targets].astype(np.float64) @ task.means, task.caps)
+    forbidden = exceeds_limits(graph.paid[targets].astype(np.float64) @ task.means, task.caps)
     forbidden |= exceeds_limits(task.set_times[targets], task.deadlines)
     node_training = NodeTraining(features, weights, training.folds, weighted_costs, task.rows[node], forbidden)
     if task.fixed.has_to_acquire:
@@ -191,17 +159,15 @@ def validate_policies(
     Args:
         chosen: (n, L) actions of each node.
         observed: (S, n), losses.
-        costs: (n, M).
+        costs: (n, M + G).
     Returns:
         Losses, costs, and numbers of sensors, (L, n) each, and the counts of rows per edge and node, (L,).
     """
-    rows, at_points, passed = np.arange(observed.shape[1]), [], []
+    rows, at_points, passed, paid = np.arange(observed.shape[1]), [], [], graph.paid
     for at in range(chosen[0].shape[1]):
         walks = simulate_policy(graph, len(rows), partial(_chosen_actions, chosen, at))
         ends = walks.ends
-        at_points.append(
-            (observed[ends, rows], (graph.members[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1))
-        )
+        at_points.append((observed[ends, rows], (paid[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1)))
         passed.append(PassedCounts.from_walks(graph, walks, observed))
     errors, spent, acquired = (np.array(each, dtype=np.float64) for each in zip(*at_points, strict=True))
     return errors, spent, acquired, passed

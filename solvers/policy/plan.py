@@ -103,7 +103,7 @@ class PolicyPlan(PolicyDecisions):
             rows = np.flatnonzero(walks.ends == node)
             judged[rows] = self._classifiers.mean_posteriors(node, inputs[rows])
             labels[rows], _ = self._choose_answer(judged[rows], self.members[node])
-        return PolicyRun(labels, judged, walks.total_costs(self._graph, self.costs), walks)
+        return PolicyRun(labels, judged, walks.total_costs(self._graph, self.extended_costs), walks)
 
     def roll_out(self, items: Sequence[RolloutItem], target: PolicyTarget) -> Rollouts:
         """Roll out complete items; return the label, cost, and path of each.

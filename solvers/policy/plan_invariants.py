@@ -14,6 +14,7 @@ from solvers.cell_encoding import CellEncoding
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import MAX_NODES
 from solvers.policy.node_features import MAX_CLASSES, TOP_PROBABILITIES
+from solvers.setup_groups import is_consistent_setup
 
 _DIMENSIONS = {
     "ranges": 2,
@@ -29,6 +30,7 @@ _DIMENSIONS = {
     "point_reached": 2,
     "loss_matrix": 2,
     "embedding_axes": 2,
+    "setup_members": 2,
 }
 
 
@@ -110,6 +112,9 @@ def _sensor_invariants(plan: PolicyContents) -> dict[str, bool]:
     starts, free = np.diff(plan.owners, prepend=-1), plan.owners == m
     return {
         "a cost for each sensor": plan.costs.shape == (m,),
+        "sensors and a cost for each set-up group": is_consistent_setup(
+            plan.setup_names, plan.setup_members, plan.setup_costs, plan.sensors
+        ),
         "columns for each sensor": columns > 0
         and (
             bool(np.all((starts == 0) | (starts == 1)))

@@ -47,7 +47,7 @@ class PolicyPoints(PolicyContents):
 
     @cached_property
     def _graph(self) -> Graph:
-        return Graph(self.members, self.offsets, self.targets)
+        return Graph(self.members, self.offsets, self.targets, self.setup)
 
     @cached_property
     def _limits(self) -> ItemLimits:

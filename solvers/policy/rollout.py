@@ -26,8 +26,8 @@ class SimulatedPaths:
     nodes: Int64s
 
     def total_costs(self, graph: Graph, costs: Floats) -> Floats:
-        """Return the total cost of each item's sensors, (n,), from costs (n, M) or (M,)."""
-        return np.asarray((graph.members[self.ends] * costs).sum(axis=1))
+        """Return the total cost of each item's sensors and set-up groups, (n,), from costs (n, M + G) or (M + G,)."""
+        return np.asarray((graph.paid[self.ends] * costs).sum(axis=1))
 
 
 def simulate_policy(graph: Graph, rows: int, choose: ChooseActions) -> SimulatedPaths:

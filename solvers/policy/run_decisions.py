@@ -1,14 +1,15 @@
 """Decisions of a policy during a run, and the part of the plan a run needs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from models.errors import Infeasible, InvalidRequest
 from models.policy import Acquired, Answer, PolicyQuery
-from parsimony.runs.policy import PolicyFacts, SensorFacts
+from parsimony.runs.policy import PolicyFacts, SensorFacts, SetupFacts
 from parsimony.runs.steps import CallResult, DecisionRequest, Predict, Refusal
 from solvers.policy.plan import PolicyPlan
 from solvers.running import Decide
@@ -45,7 +46,14 @@ def describe_run(plan: PolicyPlan, query: PolicyQuery) -> PolicyFacts:
         max_time=inf if query.deadline is None else query.deadline,
         is_final=plan.is_final_call,
         classless=plan.classless,
+        setup=tuple(_list_setup(plan)),
     )
+
+
+def _list_setup(plan: PolicyPlan) -> Iterator[SetupFacts]:
+    times = plan.setup_times.tolist() if len(plan.setup_times) else [0.0] * len(plan.setup_names)
+    for members, cost, time in zip(plan.setup.members, plan.setup_costs.tolist(), times, strict=True):
+        yield SetupFacts(frozenset(np.array(plan.sensors)[members].tolist()), cost, time)
 
 
 def _read_result(plan: PolicyPlan, result: CallResult) -> Acquired | Refusal:

@@ -29,7 +29,7 @@ def measure_policy_savings(
     Args:
         observed: (S, n), out-of-fold errors of each node's classifier.
         posteriors: S arrays (n, C), out-of-fold.
-        costs: (n, M).
+        costs: (n, M + G), of sensors, then of set-up groups.
         points: replay of each trade-off of the curve, by name.
     """
     items = dataset.item_codes
@@ -46,7 +46,7 @@ def measure_policy_savings(
         return measure_best_savings(points, alternatives, parts, rng)
     alone = {
         _name_set(sensors, graph.members[node]): Replay(
-            1 - observed[node], np.asarray((graph.members[node] * costs).sum(axis=1))
+            1 - observed[node], np.asarray((graph.paid[node] * costs).sum(axis=1))
         )
         for node in list_fixed_sets(graph, observed[:, parts[0]].mean(axis=1), costs.mean(axis=0))
     }
@@ -77,7 +77,7 @@ def _replay_two_stages(
     """
     nodes = list_fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
     members = graph.members[nodes]
-    paid = np.asarray(costs @ members.T.astype(np.float64))
+    paid = np.asarray(costs @ graph.paid[nodes].T.astype(np.float64))
     confidence = confidences[:, nodes]
     right = 1 - observed[nodes].T
 
@@ -110,12 +110,13 @@ def list_fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
 
     Args:
         errors: (S,), error rate of each node.
-        costs: (M,), mean costs.
+        costs: (M + G,), mean costs.
     """
     nodes = {tuple(members): node for node, members in enumerate(graph.members.astype(bool).tolist())}
     sizes = graph.members.sum(axis=1)
-    cheapest = np.argsort(costs, kind="stable")
-    prefixes = [tuple(np.isin(np.arange(len(costs)), cheapest[:k]).tolist()) for k in range(len(costs) + 1)]
+    cheapest = graph.groups.order_by_cost(costs)
+    every = np.arange(len(cheapest))
+    prefixes = [tuple(np.isin(every, cheapest[:k]).tolist()) for k in range(len(every) + 1)]
     fixed = {nodes[each] for each in prefixes if each in nodes} | set(np.flatnonzero(sizes <= 1).tolist())
     return sorted(fixed | set(_forward_selection(graph, errors)) | {int(np.argmax(sizes))})
 

@@ -6,7 +6,7 @@ Steering finds sensors that are uninformative alone but show which other sensor 
 the exclusive or of two sensors. The own gain of each is 0, and its gain ahead is positive.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -32,24 +32,23 @@ class BinnedColumns:
     """Columns in bins.
 
     Attributes:
-        inputs: (n, D), inputs of trees.
+        fine: (D, n), bins for single sensors.
+        coarse: (D, n), bins for pairs of sensors and for splits of rows.
         owners: (D,), sensor of each column, M for axes of an embedding.
         costs: (M,), costs of sensors.
+        shared: (M, M), what two sensors together save, because they share set-up groups; (0, 0): nothing.
     """
 
-    inputs: Floats
+    fine: UInt8s
+    coarse: UInt8s
     owners: Int32s
     costs: Floats
+    shared: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
-    @cached_property
-    def fine(self) -> UInt8s:
-        """Fine bins, (D, n), for single sensors."""
-        return bin_columns(self.inputs, FINE_BINS)
-
-    @cached_property
-    def coarse(self) -> UInt8s:
-        """Coarse bins, (D, n), for pairs of sensors and for splits of rows."""
-        return bin_columns(self.inputs, COARSE_BINS)
+    @classmethod
+    def from_inputs(cls, inputs: Floats, owners: Int32s, costs: Floats) -> "BinnedColumns":
+        """Bin the inputs of trees, (n, D)."""
+        return cls(bin_columns(inputs, FINE_BINS), bin_columns(inputs, COARSE_BINS), owners, costs)
 
     def columns_of(self, open_sensors: Bools) -> Int64s:
         """Return the columns of some sensors, (M,)."""
@@ -181,7 +180,8 @@ def score_sensor_pairs(
     gains, fixed, prices = np.zeros((3, len(columns)))
     owners = binned.owners[columns].astype(np.int64)
     bins = np.ascontiguousarray(binned.coarse[np.ix_(columns, sampled)])
-    compute_pair_gains(bins, owners, binned.prices[owners], some.halves, some.g, some.h, RIDGE, gains, fixed, prices)
+    costs, shared = binned.prices[owners], binned.shared
+    compute_pair_gains(bins, owners, costs, shared, some.halves, some.g, some.h, RIDGE, gains, fixed, prices)
     prices = np.maximum(prices, binned.prices[owners])
     of_rows = len(rows) / max(len(sampled), 1)
     ahead = _best_by_sensor(binned, columns, of_rows * gains, prices)

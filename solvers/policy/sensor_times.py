@@ -1,8 +1,8 @@
 """Maximum times of sensors and of sets, with parallel fetches.
 
 A *fetch* returns one sensor or several. Fetches of an item are sequential. The sensors of one fetch are acquired in
-parallel. So the time of a set is the sum, over its fetches, of the longest time in each fetch. Its cost is the sum of
-all costs.
+parallel. So the time of a set is the sum, over its fetches, of the longest time in each fetch, and of the times of the
+set-up groups that it touches. Its cost is the sum of all costs.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int32s
 from models.columns import find_duplicate_name
 from models.units import get_time_unit
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 FetchGroups = Sequence[Sequence[str]]
 """Names of sensors that are fetched together."""
@@ -53,12 +54,12 @@ def group_by_fetch(fetches: Int32s) -> list[frozenset[int]]:
 
 
 def compute_worst_case_times(dataset: FeatureTable | Trace, costs: Floats, quantile: float) -> tuple[Floats, str]:
-    """Return the maximum time of each sensor, (M,), and its unit; (0,) and "" if unknown.
+    """Return the maximum time of each sensor and set-up group, (M + G,), and its unit; (0,) and "" if unknown.
 
-    Times are those of the spec or, if costs are times, a quantile of the costs, (n, M).
+    Times are those of the spec or, if costs are times, a quantile of the costs, (n, M + G).
     """
     spec = dataset.spec
-    sensor_times = [each.time for each in (spec.features if isinstance(spec, FeaturesSpec) else spec.classifiers)]
+    sensor_times = [each.time for each in (spec.priced if isinstance(spec, FeaturesSpec) else spec.classifiers)]
     unit = get_time_unit(spec.unit, spec.time_unit)
     if unit is None:
         return np.empty(0), ""
@@ -66,8 +67,13 @@ def compute_worst_case_times(dataset: FeatureTable | Trace, costs: Floats, quant
     return (times if len(times) else np.quantile(costs, quantile, axis=0, method="higher")), unit
 
 
-def compute_set_times(members: Bools, times: Floats, fetches: Int32s) -> Floats:
+def compute_set_times(members: Bools, times: Floats, fetches: Int32s, groups: SetupGroups = NO_GROUPS) -> Floats:
     """Return the maximum time of sets of sensors, (S, M): (S,); 0 if times are unknown.
+
+    Sensors that are fetched together run at the same time; set-ups run one after the other.
+
+    Args:
+        times: (M + G,), of sensors and of set-up groups.
 
     >>> members, fetches = np.array([[True, True, True]]), np.array([0, 1, 0], np.int32)
     >>> compute_set_times(members, np.array([2.0, 3.0, 5.0]), fetches).tolist()
@@ -75,5 +81,8 @@ def compute_set_times(members: Bools, times: Floats, fetches: Int32s) -> Floats:
     """
     longest = np.zeros((len(members), int(fetches.max()) + 1))
     if len(times):
-        np.maximum.at(longest.T, fetches, (members * times).T)
-    return np.asarray(longest.sum(axis=1))
+        np.maximum.at(longest.T, fetches, (members * times[: len(fetches)]).T)
+    if not len(groups) or not len(times):
+        return np.asarray(longest.sum(axis=1))
+    touched = groups.append_groups(members)[:, len(fetches) :]
+    return np.asarray(longest.sum(axis=1) + touched @ times[len(fetches) :])

@@ -279,19 +279,19 @@ def _to_list(answer: Any, *, labelled: bool, width: int) -> list[Any]:
 
 
 def check_sizes(spec: FeaturesSpec) -> None:
-    """Raise InvalidRequest if a feature's cost depends on sizes but the table has none."""
+    """Raise InvalidRequest if a cost depends on sizes but the table has none."""
     columns = len(spec.size_columns)
-    for feature in spec.features:
-        function, _ = cost_function(feature.cost)
+    for each in spec.priced:
+        function, _ = cost_function(each.cost)
         if function.depends_on_size and function.dimensions != columns:
-            reason = f"the cost of {feature.name!r} depends on {function.dimensions} sizes"
+            reason = f"the cost of {each.name!r} depends on {function.dimensions} sizes"
             raise InvalidRequest.from_faults(
                 Fault(("dataset", "features"), f"{reason}; size columns must match, got {columns}")
             )
 
 
 def compute_item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
-    """Return the cost of every sensor for every item (Eq. 10), (n, M).
+    """Return the cost of every sensor, and of every set-up group, for every item (Eq. 10), (n, M + G).
 
     Raises:
         InvalidRequest: a cost depends on sizes but the table has none.
@@ -299,9 +299,9 @@ def compute_item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
     if isinstance(dataset, Trace):
         return np.asarray(dataset.costs)
     check_sizes(dataset.spec)
-    costs = np.empty((dataset.rows, len(dataset.spec.features)))
-    for j, feature in enumerate(dataset.spec.features):
-        function, _ = cost_function(feature.cost)
+    costs = np.empty((dataset.rows, len(dataset.spec.priced)))
+    for j, each in enumerate(dataset.spec.priced):
+        function, _ = cost_function(each.cost)
         if function.depends_on_size:
             costs[:, j] = function(dataset.sizes)
         else:

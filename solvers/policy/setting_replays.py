@@ -54,7 +54,8 @@ def list_selecting_tradeoffs(costs: Floats, errors: Floats) -> Floats:
 def replay_settings(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[SettingReplay]:
     """Roll out rows at every point of the curve."""
     cells, costs = plan.cells_of(dataset), compute_item_sensor_costs(dataset)
-    items, graph = [str(row) for row in range(dataset.rows)], Graph(plan.members, plan.offsets, plan.targets)
+    items = [str(row) for row in range(dataset.rows)]
+    graph = Graph(plan.members, plan.offsets, plan.targets, plan.setup)
     points = []
     for budget in plan.point_bounds.tolist():
         ran = plan.run(cells, items, PolicyTarget(budget=budget))

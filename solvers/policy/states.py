@@ -7,12 +7,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from models import FeatureTable
-from models.arrays import Bools, Floats, Int32s
+from models.arrays import Bools, Floats
 from models.policy import PolicyOptions
 from solvers.base import Progress
 from solvers.policy.classifier_training import TrainingRows, train_classifiers
 from solvers.policy.graph import Graph
 from solvers.policy.growth import grow_graph
+from solvers.policy.sensor_prices import SensorPrices
 from solvers.trees.oblivious_trees import STAGE_TREES, Forest
 
 MAX_AUTO_SUBSETS = 6
@@ -69,19 +70,11 @@ def sample_rows(table: FeatureTable, rng: np.random.Generator) -> FeatureTable:
 def grow_states(
     training: TrainingRows,
     options: PolicyOptions,
-    means: Floats,
-    times: Floats,
-    fetches: Int32s,
+    prices: SensorPrices,
     rng: np.random.Generator,
     progress: Progress,
 ) -> PolicyStates:
-    """Grow the DAG; its classifiers are small enough for the archive.
-
-    Args:
-        means: (M,), mean costs.
-        times: (M,), maximum times.
-        fetches: (M,), the fetch of each sensor.
-    """
+    """Grow the DAG; its classifiers are small enough for the archive."""
     trees = count_trees(options, training.classes, training.members, len(training.labels))
     if trees < options.trees:
         training = replace(training, rate=scale_learning_rate(training.rate, min(options.trees, DEFAULT_TREES) / trees))
@@ -89,9 +82,7 @@ def grow_states(
         grown = grow_graph(
             training,
             options.model_copy(update={"trees": trees}),
-            means,
-            times,
-            fetches,
+            prices,
             rng,
             lambda layers, of, nodes: progress(layers, of, f"grew {nodes} nodes"),
         )

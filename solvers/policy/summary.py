@@ -47,5 +47,15 @@ def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]
         "confidence": plan.confidence,
         "curve": [point.model_dump() for point in plan.curve()],
         "no_sensor": {"error": errors[0], "cost": 0.0},
-        "all_sensors": {"error": errors[-1], "cost": float(plan.costs.sum())},
+        "all_sensors": {"error": errors[-1], "cost": float(plan.extended_costs.sum())},
+        **_describe_setup(plan),
     }
+
+
+def _describe_setup(plan: PolicyPlan) -> dict[str, Any]:
+    """Return the set-up groups: name, cost, sensors, and time; {} without groups."""
+    times, groups = dict(enumerate(plan.setup_times.tolist())), []
+    for place, (name, cost) in enumerate(zip(plan.setup_names, plan.setup_costs.tolist(), strict=True)):
+        sensors = np.array(plan.sensors)[plan.setup_members[place]].tolist()
+        groups.append({"name": name, "cost": cost, "sensors": sensors, "time": times.get(place)})
+    return {"setup": groups} if groups else {}

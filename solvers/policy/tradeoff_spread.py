@@ -4,6 +4,7 @@ import numpy as np
 
 from models.arrays import Floats
 from models.policy import PolicyOptions
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 MIN_TOTAL_WEIGHT, MAX_CHEAPEST_WEIGHT = 0.008, 0.5
 """Weight of all sensors together at the smallest trade-off, and of the cheapest paid sensor at the largest."""
@@ -13,7 +14,9 @@ MIN_TOTAL_COST = 1e-200
 """Sensors that cost less together are free."""
 
 
-def list_tradeoffs(options: PolicyOptions, means: Floats, loss_scale: float | None = None) -> Floats:
+def list_tradeoffs(
+    options: PolicyOptions, means: Floats, loss_scale: float | None = None, groups: SetupGroups = NO_GROUPS
+) -> Floats:
     """Return the trade-offs to learn for, rising, as shares of the largest loss per unit of cost.
 
     They are the given ones, or geometrically spaced. The largest is the one at which only the cheapest sensor is
@@ -22,8 +25,9 @@ def list_tradeoffs(options: PolicyOptions, means: Floats, loss_scale: float | No
     equally.
 
     Args:
-        means: (M,), mean costs.
+        means: (M + G,), mean costs of sensors, then of set-up groups.
         loss_scale: the largest loss, in the unit of costs; None if all errors are equal.
+        groups: set-up groups; a single sensor also costs those that it needs.
 
     >>> list_tradeoffs(PolicyOptions(points=2), np.array([1.0, 3.0])).tolist()
     [0.002, 0.5]
@@ -31,11 +35,12 @@ def list_tradeoffs(options: PolicyOptions, means: Floats, loss_scale: float | No
     total = float(means.sum())
     if total < MIN_TOTAL_COST:
         return np.zeros(1)
-    cheapest = float(means[means > 0].min())
+    singles = groups.step_costs(means, np.zeros(len(means) - len(groups), dtype=np.bool_))
+    cheapest = float(singles[singles > 0].min())
     most = min(CHEAPEST_WEIGHT_CAP / cheapest, TOTAL_WEIGHT_CAP / total)
     if options.tradeoffs != "auto":
         return np.unique(np.minimum(np.array(options.tradeoffs, dtype=np.float64) / (loss_scale or 1.0), most))
     spread = np.geomspace(MIN_TOTAL_WEIGHT / total, min(MAX_CHEAPEST_WEIGHT / cheapest, most), options.points)
     if loss_scale is not None:
         spread = np.union1d(spread, min(1 / loss_scale, most))
-    return np.append(spread, most) if bool(np.any(means == 0)) else spread
+    return np.append(spread, most) if bool(np.any(singles == 0)) else spread

@@ -97,7 +97,7 @@ def fixed_sets(learn: FeatureTable, test: FeatureTable, budgets: Sequence[float]
     training = TrainingRows(
         sensors, cells, learn.labels, classes, assign_training_folds(learn.labels, learn.item_codes, 5, rng)
     )
-    scales = BinnedColumns(make_tree_inputs(sensors, cells), list_tree_owners(sensors), np.ones(count))
+    scales = BinnedColumns.from_inputs(make_tree_inputs(sensors, cells), list_tree_owners(sensors), np.ones(count))
     halves = rng.integers(2, size=learn.rows).astype(np.uint8)
     chosen, asked, reached = np.zeros((1, count), dtype=np.bool_), sensors.read_cells(test), dict[int, float]()
     while True:

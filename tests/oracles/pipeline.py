@@ -10,6 +10,8 @@ import numpy as np
 from models.arrays import Bools, Floats
 
 Chromosome = tuple[int, ...]
+Groups = Sequence[tuple[frozenset[int], Fraction]]
+"""Set-up groups: their features, and their costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,18 @@ def fractions(costs: Sequence[float]) -> list[Fraction]:
 
 
 def walk(
-    chromosome: Sequence[int], confident: Bools, correct: Bools, costs: Sequence[Fraction], *, answers: bool = False
+    chromosome: Sequence[int],
+    confident: Bools,
+    correct: Bools,
+    costs: Sequence[Fraction],
+    *,
+    answers: bool = False,
+    groups: Groups = (),
 ) -> Result:
-    """Send each row through the stages, one after the other. answers: whether the last stage must."""
+    """Send each row through the stages, one after the other.
+
+    answers: whether the last stage must. groups: set-up groups, which the first stage that touches one pays for.
+    """
     covered = right = 0
     paid = Fraction(0)
     for row in range(confident.shape[1]):
@@ -48,6 +59,7 @@ def walk(
         for stage in range(max(chromosome) + 1):
             new = [i for i, gene in enumerate(chromosome) if gene == stage]
             paid += sum(costs[i] for i in new)
+            paid += sum(cost for own, cost in groups if own.intersection(new) and not any(known >> i & 1 for i in own))
             known |= sum(1 << i for i in new)
             if confident[known, row] or (answers and stage == max(chromosome)):
                 covered += 1
@@ -64,13 +76,13 @@ def every_chromosome(n: int, k: int) -> Iterator[Chromosome]:
 
 
 def brute_force(
-    confident: Bools, correct: Bools, costs: Floats, k: int, *, answers: bool = False
+    confident: Bools, correct: Bools, costs: Floats, k: int, *, answers: bool = False, groups: Groups = ()
 ) -> dict[Chromosome, Result]:
     """Try all chromosomes; the front, of equals the one of fewest stages, then the first."""
     priced = fractions(costs.tolist())
     best: dict[Result, Chromosome] = {}
     for genes in sorted(every_chromosome(len(costs), k), key=lambda genes: (max(genes), genes)):
-        best.setdefault(walk(genes, confident, correct, priced, answers=answers), genes)
+        best.setdefault(walk(genes, confident, correct, priced, answers=answers, groups=groups), genes)
     return {genes: result for result, genes in best.items() if not any(other.dominates(result) for other in best)}
 
 

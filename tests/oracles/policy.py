@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from models.arrays import Floats, Int64s
 from solvers.policy.graph import Graph
+from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,9 +34,9 @@ def information(table: Table, members: NDArray[np.bool_], row: int) -> tuple[int
     return tuple(int(v) if m else None for v, m in zip(table.values[row], members, strict=True))
 
 
-def least_loss(table: Table, tradeoff: float) -> float:
+def least_loss(table: Table, tradeoff: float, groups: SetupGroups = NO_GROUPS) -> float:
     """Find the least mean loss plus weighed cost of any rule that decides by what is known: by recursion over sets of
-    rows that cannot be told apart, on which an action is the same for all."""
+    rows that cannot be told apart, on which an action is the same for all; costs: of sensors, then of groups."""
     sensors = table.values.shape[1]
     graph = Graph.all_subsets(sensors)
     place = {tuple(members): at for at, members in enumerate(graph.members.tolist())}
@@ -44,9 +45,12 @@ def least_loss(table: Table, tradeoff: float) -> float:
         least = float(table.losses[place[members], rows].sum())
         for m in (m for m in range(sensors) if not members[m]):
             after = tuple(True if at == m else had for at, had in enumerate(members))
-            groups = [rows[table.values[rows, m] == v] for v in np.unique(table.values[rows, m])]
-            paid = tradeoff * float(table.costs[rows, m].sum())
-            least = min(least, paid + sum(best(group, after) for group in groups))
+            parts = [rows[table.values[rows, m] == v] for v in np.unique(table.values[rows, m])]
+            paid = table.costs[rows, m].sum()
+            for group, own in enumerate(groups.members.tolist()):
+                if own[m] and not any(own[at] for at in range(sensors) if members[at]):
+                    paid += table.costs[rows, sensors + group].sum()
+            least = min(least, tradeoff * float(paid) + sum(best(part, after) for part in parts))
         return least
 
     return best(np.arange(len(table.values)), (False,) * sensors) / len(table.values)
@@ -76,7 +80,7 @@ def simulate(graph: Graph, table: Table, chosen: Sequence[NDArray[np.int16]], at
         node = 0
         while action := int(chosen[node][row, at]):
             target = int(graph.targets[graph.offsets[node] + action - 1])
-            for m in np.flatnonzero(graph.members[target] & ~graph.members[node]).tolist():
+            for m in np.flatnonzero(graph.paid[target] & ~graph.paid[node]).tolist():
                 paid[row] += tradeoff * table.costs[row, m]
             node = target
         paid[row] += table.losses[node, row]

@@ -55,7 +55,7 @@ def plan_without_models(
     [(), ('f0',), ('f1',), ('f0', 'f1')]
     """
     options = options or IndexOptions()
-    n = len(costs.coefficients)
+    n = costs.features
     features = tuple(f"f{i}" for i in range(n))
     size = size or (1.0,) * costs.dimensions
     known: dict[int, float] = {}
@@ -68,10 +68,14 @@ def plan_without_models(
     expanded = expand_lattice(learn, n, alpha=options.alpha, tolerance=options.tolerance, covering=options.covering)
     feature_costs = costs.evaluate(costs.coefficients, size)
     lambdas = choose_cost_weights(options.lambdas, feature_costs)
-    orders = np.array(build_sequences(learn, feature_costs, lambdas.tolist(), features), dtype=np.int32)
+    sequences = build_sequences(learn, feature_costs, lambdas.tolist(), features, costs.groups)
+    orders = np.array(sequences, dtype=np.int32)
     searched = SearchResult(expanded, options.alpha, known, lambdas, orders, size)
     indexed = build_set_index(expanded, costs, features, alpha=options.alpha, budget=options.fixed_budget)
-    names = PlanSchema(features, tuple((name,) for name in features), ("0", "1"), np.array([0.5, 0.5]), "unit")
+    setup = tuple(f"g{i}" for i in range(len(costs.groups)))
+    members = {"setup": setup, "setup_members": costs.groups.members}
+    columns, shares = tuple((name,) for name in features), np.array([0.5, 0.5])
+    names = PlanSchema(features, columns, ("0", "1"), shares, "unit", **members)  # type: ignore[arg-type]
     return Built(
         assemble_plan(names, options, costs, searched, indexed, TrainedModels("none", {})), expanded, indexed[1]
     )

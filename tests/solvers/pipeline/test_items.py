@@ -100,6 +100,9 @@ BROKEN: dict[str, Any] = {
     "after_last_stage": "ask",
     "loss_matrix": np.ones((2, 2)),
     "quality_thresholds": np.array([0.5]),
+    "setup_names": ("lab",),
+    "setup_members": np.ones((1, 3), dtype=np.bool_),
+    "setup_costs": np.ones(1),
 }
 
 

@@ -70,7 +70,7 @@ def accuracy(plan: PolicyPlan, test: FeatureTable | Trace, **target: Any) -> flo
 def scored(table: FeatureTable) -> tuple[BinnedColumns, LossGradients]:
     """Give the scales of a table, and the slopes of knowing nothing."""
     n, classes = table.rows, len(table.classes)
-    scales = BinnedColumns(
+    scales = BinnedColumns.from_inputs(
         table.values, np.arange(table.values.shape[1], dtype=np.int32), np.ones(table.values.shape[1])
     )
     halves = np.random.default_rng(1).integers(2, size=n).astype(np.uint8)
