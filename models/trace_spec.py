@@ -1,6 +1,6 @@
 """The spec of a trace: the meaning of its columns."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag, model_validator
 
@@ -167,6 +167,15 @@ class TraceSpec(HasLosses, HasWeights):
         description="the classifier whose answers count as the truth in some rows, so that accuracies measure "
         "the agreement with it; null: the truth was observed",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_setup(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("setup"):
+            count = len(given["setup"]) if isinstance(given["setup"], list | tuple) else 1
+            instead = "add the set-up cost to the cost of each classifier that needs it"
+            raise ValueError(f"setup is supported for feature tables only, got {count} groups in a trace; {instead}")
+        return given
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TraceSpec":

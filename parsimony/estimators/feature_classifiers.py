@@ -19,12 +19,13 @@ class AcquiringClassifier(BuiltClassifier):
         *,
         budget: float | None = None,
         losses: Mapping[Any, Mapping[Any, float]] | None = None,
+        setup: Mapping[str, tuple[float, Sequence[Any]]] | None = None,
         params: Mapping[str, Any] | None = None,
         unit: str = "cost",
         random_state: int = 0,
         server: str | None = None,
     ) -> None:
-        self.costs, self.budget, self.losses = costs, budget, losses
+        self.costs, self.budget, self.losses, self.setup = costs, budget, losses, setup
         self.params, self.unit, self.random_state, self.server = params, unit, random_state, server
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -43,7 +44,8 @@ class AcquiringClassifier(BuiltClassifier):
             raise ValueError(f"costs must have {X.shape[1]} numbers, one per column of X, got shape {costs.shape}")
         features = [{"name": f"x{at}", "columns": [f"x{at}"], "cost": cost} for at, cost in enumerate(costs.tolist())]
         columns = {f"x{at}": column for at, column in enumerate(X.astype(float).T)}
-        self._build({"kind": "features", "features": features}, columns, labels, weights, groups)
+        spec = {"kind": "features", "features": features, "setup": self._list_setup(X.shape[1])}
+        self._build(spec, columns, labels, weights, groups)
         return self
 
     def _list_costs(self, columns: int) -> Any:
@@ -56,6 +58,20 @@ class AcquiringClassifier(BuiltClassifier):
         if {*names} != {*self.costs}:
             raise ValueError(f"costs must name the columns of X, {names or 'which has none'}, got {list(self.costs)}")
         return np.array([self.costs[name] for name in names], dtype=float)
+
+    def _list_setup(self, columns: int) -> list[dict[str, Any]]:
+        """Return the set-up groups of the spec; columns are indices, or names of a frame's columns."""
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        place = {at: f"x{at}" for at in range(columns)} | {name: f"x{at}" for at, name in enumerate(names)}
+        for name, (_, own) in (self.setup or {}).items():
+            unknown = [column for column in own if column not in place]
+            if unknown:
+                known = f"indices up to {columns - 1}{' or ' * bool(names)}{', '.join(names)}"
+                raise ValueError(f"setup {name!r} must have columns of X, {known}, got {unknown[0]!r}")
+        return [
+            {"name": name, "cost": float(cost), "features": [place[column] for column in own]}
+            for name, (cost, own) in (self.setup or {}).items()
+        ]
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row, (n,): that of least expected loss."""
@@ -92,6 +108,7 @@ class PolicyClassifier(AcquiringClassifier):
         costs: cost of each feature, (d,), in the order of the columns, or by name for a frame; None: 1 each.
         budget: upper bound on the mean cost per row; None: the default operating point.
         losses: loss by true class and answer; None: all errors are equal.
+        setup: by name, the cost of set-up work and the columns that share it, as indices or names; a row pays once.
         params: build parameters of the kind.
         unit: unit of costs.
         random_state: seed of the build.

@@ -259,6 +259,8 @@ def _deadline_invariants(plan: PolicyContents) -> dict[str, bool]:
     return {
         "a time for each sensor, in a unit, or none": plan.times.shape in ((0,), (m,))
         and (len(plan.times) > 0) == (seconds_per_unit(plan.time_unit) is not None),
+        "a time for each set-up group, if sensors have times": plan.setup_times.shape
+        == (len(plan.setup_names) if len(plan.times) else 0,),
         "a fetch for each sensor": plan.fetches.shape in ((0,), (m,)) and _are_below(plan.fetches, m),
         "nodes of whole fetches": plan.fetches.shape != (m,) or _hold_whole_fetches(plan.members, plan.fetches),
         "rising deadlines, with times of sensors": len(plan.deadlines) == 0

@@ -133,6 +133,22 @@ def test_indexes_acquire_the_same_features_for_all_rows_within_the_budget() -> N
     assert set(cheap.costs_) == {float(len(path))}
 
 
+@pytest.mark.parametrize("kind", [IndexClassifier, PipelineClassifier, PolicyClassifier])
+def test_shared_set_up_work_is_paid_once_per_row(kind: Any) -> None:
+    learned, unseen, labels, _ = tumors()
+    setup = {"scan": (10.0, [0, 2, 3]), "stain": (4.0, [3, 4])}
+    fitted = kind([1.0] * 6, setup=setup, params=POLICY["params"] if kind is PolicyClassifier else None)
+    fitted = clone(fitted).fit(learned, labels)
+    fitted.predict(unseen)
+    expected = [
+        len(path) + sum(cost for cost, own in setup.values() if not {*own}.isdisjoint(path)) for path in fitted.paths_
+    ]
+    assert fitted.costs_ == pytest.approx(expected)
+    assert max(expected) > 4
+    with pytest.raises(ValueError, match="'scan' must have columns of X, indices up to 5, got 6"):
+        kind(setup={"scan": (10.0, [6])}).fit(learned, labels)
+
+
 @pytest.mark.parametrize("frame", first_quick(["pandas", "polars"]))
 def test_frames_keep_the_names_of_their_columns(frame: str) -> None:
     learned, unseen, labels, _ = tumors()

@@ -64,6 +64,8 @@ def test_the_policy_is_cheaper_than_every_fixed_set_of_tests(tmp_path: Path) -> 
     fixed = [float(one) for one in re.findall(r"(\d+\.\d) EUR in total", text)]
     assert len(fixed) == 5
     assert total < min(fixed)
+    (*_, apart), (*_, together) = (numbers(f"{name}:", text) for name in ("each draws blood", "one draw"))
+    assert together < apart
 
 
 def test_a_recorded_cascade_answers_images(server: Server, tmp_path: Path) -> None:

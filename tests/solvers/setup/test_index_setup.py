@@ -1,11 +1,17 @@
 """Indexes of features that share set-up work, against all feature sets."""
 
+from collections.abc import Collection
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models import FeaturesSpec, FeatureTable, dataset_from_columns
 from models.index import IndexOptions, IndexQuery, Method
+from solvers import BuildContext
+from solvers.index import fit
 from solvers.index.costs import SetCosts
 from solvers.index.plan import IndexPlan
 from solvers.setup_groups import NO_GROUPS, SetupGroups
@@ -99,3 +105,48 @@ def test_trivial_groups_are_additive_costs(costs: list[int], price: int, budget:
     assert decide([*costs, price], SetupGroups(first[None])) == decide([costs[0] + price, *costs[1:]])
     chosen, _, paid = decide([*costs, price], of_all)
     assert paid == cost_of_set([int(name[1:]) for name in chosen], [*costs, price], of_all)
+
+
+def wide_table(rows: int, features: int) -> FeatureTable:
+    """Draw a table with too many features to index all: the first three tell the class, in one group with the last."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=rows)
+    values = rng.normal(size=(rows, features))
+    values[:, :3] += labels[:, None]
+    spec = {
+        "kind": "features",
+        "label": "y",
+        "unit": "ms",
+        "features": [{"name": f"x{at}", "columns": [f"x{at}"], "cost": 1.0} for at in range(features)],
+        "setup": [
+            {"name": "first", "cost": 5.0, "features": ["x0", "x1", "x2", *(f"x{at}" for at in range(15, features))]},
+            {"name": "last", "cost": 3.0, "features": [f"x{at}" for at in range(18, features)]},
+        ],
+    }
+    columns: dict[str, Any] = {f"x{at}": column for at, column in enumerate(values.T)} | {"y": labels}
+    dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), columns)
+    assert isinstance(dataset, FeatureTable)
+    return dataset
+
+
+def test_features_left_out_of_the_index_have_paid_for_their_groups() -> None:
+    table = wide_table(200, 23)
+    plan = fit(table, IndexOptions(folds=2, max_models=60), np.random.default_rng(0), BuildContext()).plan
+    assert len(plan.left_out) == 3
+    groups = {group.name: (float(group.cost), group.features) for group in table.spec.setup}  # type: ignore[arg-type]
+
+    def cost_of(names: Collection[str]) -> float:
+        return len(names) + sum(cost for cost, own in groups.values() if not {*own}.isdisjoint(names))
+
+    for budget in (0.0, 5.5, 8.0, 40.0):
+        found = plan.decide(IndexQuery(budget=budget))
+        assert found.cost == pytest.approx(cost_of(found.features))
+    assert any(name in own for name in plan.left_out for _, own in groups.values())
+    for computed in (plan.left_out, plan.left_out[:1], (*plan.left_out[:2], "x0"), ("x0",)):
+        for method in METHODS:
+            found = plan.decide(IndexQuery(budget=40.0, computed=computed, method=method))
+            both = {*computed, *found.features}
+            assert found.cost == pytest.approx(cost_of(both) - cost_of(computed))
+            assert cost_of(both) <= 40.0
+        spent = plan.decide(IndexQuery(budget=20.0, computed=computed, spent=1.0))
+        assert spent.cost == pytest.approx(cost_of({*computed, *spent.features}) - cost_of(computed))
