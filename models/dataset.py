@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from models.arrays import Floats, Int32s, Int64s
 from models.base import LARGEST, Items, Label, Value
@@ -91,6 +91,14 @@ class FeaturesSpec(HasLosses, HasWeights):
         if set(self.weight_columns) & {self.label, self.item, *self.size_columns, *self.feature_columns}:
             raise ValueError(f"weights must be a column without another use, got {self.weights!r}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _omit_empty_setup(self, serialize: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        """Omit ``setup`` without groups, so that specs are stored as before; a return type would replace the schema."""
+        stored = serialize(self)
+        if not self.setup:
+            stored.pop("setup", None)
+        return stored
 
     @property
     def priced(self) -> tuple[FeatureSpec | SetupSpec, ...]:

@@ -18,12 +18,13 @@ from solvers.base import format_number, prepare_plan, run_in_process
 from solvers.index.budget_lookup import BudgetLookup, Choice
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import ReachableSets
-from solvers.index.costs import SetCosts, evaluate_curves
+from solvers.index.costs import SetCosts, evaluate_curves, list_members
 from solvers.index.crossings import SkylineIndex
 from solvers.index.greedy import FeatureSequences, continue_sequence
 from solvers.index.predictions import Predictions, classify_rows, encode_features, predict_items
 from solvers.index.size_curves import spline_basis
 from solvers.index.size_expectations import SizeExpectations
+from solvers.setup_groups import SetupGroups
 from solvers.statistics import standard_error
 
 
@@ -42,6 +43,14 @@ class IndexPlan(IndexContents):
     @cached_property
     def _set_costs(self) -> SetCosts:
         return self.set_costs
+
+    @cached_property
+    def _groups(self) -> SetupGroups:
+        return self.setup
+
+    @cached_property
+    def _group_masks(self) -> list[int]:
+        return self.setup.masks
 
     @cached_property
     def _candidate_features(self) -> list[tuple[str, ...]]:
@@ -82,7 +91,7 @@ class IndexPlan(IndexContents):
     def _reachable_sets(self) -> ReachableSets:
         """Sets with a model; all sets in a plan without models."""
         places = np.concatenate((self.candidates, self.model_sets)) if len(self.model_sets) else slice(None)
-        return ReachableSets.from_sets(self.masks[places], self.accuracies[places], len(self.features), self.setup)
+        return ReachableSets.from_sets(self.masks[places], self.accuracies[places], len(self.features), self._groups)
 
     @cached_property
     def _cautious_accuracies(self) -> Floats:
@@ -354,14 +363,15 @@ class IndexPlan(IndexContents):
         mask, left_out_cost = self._mask(query.computed, "computed"), self._left_out_cost(query)
         own_costs = self._set_costs
         feature_costs, settled = own_costs.evaluate(own_costs.coefficients, size_to_tuple(size)), self._settled(query)
-        feature_costs[[len(self.features) + group for group in settled]] = 0.0
+        if settled:
+            feature_costs[[len(self.features) + group for group in settled]] = 0.0
         if query.method in ("poly-dom", "naive"):
             exact = partial(self._costs, size, settled)
             within = max(budget - left_out_cost, 0.0)
             continued = self._reachable_sets.find_best(mask, feature_costs, within, query.spent, exact)
             return self._construct(*continued, query.method)
-        known = (mask >> np.arange(len(self.features)) & 1).astype(np.bool_)
-        paid = float(sum(feature_costs[self.setup.append_groups(known)].tolist())) + left_out_cost
+        known = list_members(mask) + [len(self.features) + group for group in self._list_touched(mask)]
+        paid = float(sum(feature_costs[known].tolist())) + left_out_cost
         remaining = max(budget - (paid if query.spent is None else query.spent), 0.0)
         reached = [
             self._walk(chosen, mask, feature_costs, remaining) for chosen in self._list_following(query.method, mask)
@@ -399,9 +409,12 @@ class IndexPlan(IndexContents):
 
         settled: set-up groups that are paid for otherwise.
         """
-        touched = [group for group, own in enumerate(self.setup.masks) if own & known]
-        curves = self._set_costs.sum_features(masks & ~known, {*settled, *touched})
+        curves = self._set_costs.sum_features(masks & ~known, {*settled, *self._list_touched(known)})
         return evaluate_curves(curves, self.powers, size_to_tuple(size))
+
+    def _list_touched(self, mask: int) -> list[int]:
+        """Return the set-up groups that the features of a mask touch."""
+        return [group for group, own in enumerate(self._group_masks) if own & mask]
 
     def _list_following(self, method: str, mask: int) -> list[int]:
         """Return the sequences that continue from a set.
@@ -416,7 +429,7 @@ class IndexPlan(IndexContents):
 
     def _walk(self, chosen: int, mask: int, feature_costs: Floats, remaining: float) -> tuple[float, float, int, int]:
         order = self.orders[chosen].tolist()
-        reached, paid = continue_sequence(order, mask, feature_costs, remaining, self.setup)
+        reached, paid = continue_sequence(order, mask, feature_costs, remaining, self._groups)
         return self._sequences.accuracies[chosen][reached.bit_count()], -paid, -chosen, reached
 
     def _construct(self, mask: int, accuracy: float, cost: float, method: Any) -> IndexDecision:

@@ -23,6 +23,16 @@ def test_groups_may_overlap_and_depend_on_size() -> None:
     assert FeaturesSpec.model_validate(patients_spec(size="beds", setup=sized)).setup[0].cost != 10
 
 
+def test_specs_without_groups_are_stored_as_before() -> None:
+    plain = FeaturesSpec.model_validate(patients_spec(setup=[]))
+    assert "setup" not in plain.model_dump(mode="json")
+    assert "setup" not in plain.model_dump_json()
+    assert FeaturesSpec.model_validate_json(plain.model_dump_json()) == plain
+    assert FeaturesSpec.model_json_schema(mode="serialization")["properties"].keys() == plain.model_fields_set | {
+        *FeaturesSpec.model_fields
+    }
+
+
 REFUSED: list[tuple[dict[str, Any], tuple[Any, ...], str]] = [
     ({"setup": [{**BLOOD, "features": ["glucos"]}]}, (), "'blood' has unknown feature 'glucos'"),
     ({"setup": [BLOOD, BLOOD]}, (), "setup name must be unique, got 'blood' twice"),

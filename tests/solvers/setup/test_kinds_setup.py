@@ -18,9 +18,11 @@ from models.pipeline import PipelineOptions
 from models.run import RunItem, RunLimits
 from parsimony.runs.steps import CallResult, CallResults
 from solvers import KINDS, BuildContext
+from solvers.advice.fixed_sets import replay_fixed_sets
 from solvers.base import FitResult, make_generator
 from solvers.evaluation import CompleteItems
 from solvers.kind import RunContext
+from solvers.policy.sensors import compute_item_sensor_costs
 from solvers.running import Runner
 from tests.solvers.setup.tables import OWN, QUICK, SETUP, cost_of, patients, patients_columns
 
@@ -123,3 +125,14 @@ def test_acquired_features_have_set_up_their_groups() -> None:
         step = plan.next_step(solution, {"glucose": 1.0, "age": 0.0})
         if step.action == "acquire":
             assert step.cost == pytest.approx(cost_of(["glucose", *step.features]) - cost_of(["glucose"]))
+
+
+def test_fixed_sets_of_advice_cost_their_features_and_groups() -> None:
+    unseen = patients(60, seed=2)
+    replays = replay_fixed_sets(patients(120), unseen, compute_item_sensor_costs(unseen), 0, lambda done, of: None)
+    named = {name.removesuffix(" (boosted trees)").removeprefix("always "): name for name in replays}
+    known = {short: name for short, name in named.items() if {*short.split(" + ")} <= OWN.keys()}
+    assert len(known) >= 7
+    for short, name in known.items():
+        assert replays[name].costs == pytest.approx(np.full(60, cost_of(short.split(" + "))))
+    assert replays[named["all features"]].costs == pytest.approx(np.full(60, cost_of(OWN)))
