@@ -12,8 +12,9 @@ import pytest
 
 from app.running.executor import CallPricing
 from app.store import codec
+from models import FeaturesSpec, dataset_from_columns
 from models.evaluation import CompleteItem
-from models.index import IndexOptions
+from models.index import IndexOptions, IndexQuery
 from models.pipeline import PipelineOptions
 from models.run import RunItem, RunLimits
 from parsimony.runs.steps import CallResult, CallResults
@@ -24,7 +25,7 @@ from solvers.evaluation import CompleteItems
 from solvers.kind import RunContext
 from solvers.policy.sensors import compute_item_sensor_costs
 from solvers.running import Runner
-from tests.solvers.setup.tables import OWN, QUICK, SETUP, cost_of, patients, patients_columns
+from tests.solvers.setup.tables import OWN, QUICK, SETUP, cost_of, patients, patients_columns, patients_spec
 
 OPTIONS: dict[str, Any] = {
     "index": IndexOptions(folds=2),
@@ -136,3 +137,39 @@ def test_fixed_sets_of_advice_cost_their_features_and_groups() -> None:
     for short, name in known.items():
         assert replays[name].costs == pytest.approx(np.full(60, cost_of(short.split(" + "))))
     assert replays[named["all features"]].costs == pytest.approx(np.full(60, cost_of(OWN)))
+
+
+SIZED_SETUP: list[dict[str, Any]] = [
+    {"name": "draw blood", "cost": {"polynomial": [4.0, 0.5]}, "features": ["hemoglobin", "glucose", "sodium"]},
+    {"name": "lab courier", "cost": {"timings": [[1, 3.0], [9, 11.0]], "degree": 1}, "features": ["sodium", "culture"]},
+]
+
+
+@pytest.mark.parametrize("fixed_size", [None, 8.0])
+def test_costs_of_groups_may_depend_on_the_size(fixed_size: float | None) -> None:
+    spec = patients_spec(size="beds", setup=SIZED_SETUP)
+    columns = patients_columns(300) | {"beds": np.arange(300) % 20 + 1.0}
+    table = dataset_from_columns(FeaturesSpec.model_validate(spec), columns)
+    options = IndexOptions(folds=2, fixed_size=fixed_size)
+    fitted: FitResult[Any] = KINDS["index"].fit(table, options, make_generator(0), BuildContext())
+    for size in (8.0,) if fixed_size else (1.0, 8.0, 20.0):
+        for budget in (5.0, 9.0, 14.0, 40.0):
+            found = fitted.plan.decide(IndexQuery(size=size, budget=budget))
+            shared = ((4 + 0.5 * size, SIZED_SETUP[0]), (2 + size, SIZED_SETUP[1]))
+            setup = sum(cost for cost, group in shared if not {*group["features"]}.isdisjoint(found.features))
+            assert found.cost == pytest.approx(sum(OWN[name] for name in found.features) + setup)
+    assert fitted.summary["residuals"].keys() == {"lab courier"}
+
+
+@pytest.mark.parametrize("params", [{"search": "emsco"}, {"after_last_stage": "answer"}, {}])
+def test_other_searches_of_pipelines_report_true_costs(params: dict[str, Any]) -> None:
+    losses = {"yes": {"no": 200.0}, "no": {"yes": 50.0}}
+    spec = patients_spec() if params else patients_spec(losses=losses)
+    table, options = patients(300, spec=spec), PipelineOptions(max_stages=3, **params)
+    fitted: FitResult[Any] = KINDS["pipeline"].fit(table, options, make_generator(0), BuildContext())
+    unseen = patients(200, seed=9)
+    for one in fitted.plan.list_frontier()[:12]:
+        _, costs = fitted.plan.classify(one.solution, unseen.values)
+        names = [name for stage in one.stages for name in stage.features]
+        ends = np.cumsum([len(stage.features) for stage in one.stages]).tolist()
+        assert set(costs.round(9).tolist()) <= {round(cost_of(names[:end]), 9) for end in ends}
