@@ -1,7 +1,10 @@
-"""The policy on FrugalML's traces at four budgets: ``parsimony bench policy``.
+"""Policies and cascades on FrugalML's traces at four budgets: ``parsimony bench policy``.
 
 Half of a trace is learned from, the other half tested on, as in FrugalML's own figures, which are shown for comparison.
 In the same run: always one classifier, chosen on the first half alone. `parsimony bench routing` has the portfolio.
+
+``--area``: the mean error over costs from the cheapest to the most expensive service, learned from ``--rows`` rows, of
+cascades, cascades with combined answers (``_stacked_cascades``), and policies.
 """
 
 import argparse
@@ -19,9 +22,14 @@ from rich.table import Table
 
 from models import FeatureTable, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s
+from models.cascade import CascadeOptions, CascadeQuery
 from models.policy import PolicyOptions, PolicyTarget
 from solvers import BuildContext
+from solvers.cascade import CascadePlan
+from solvers.cascade import fit as fit_cascade
+from solvers.cascade.setting_replays import replay_frontier
 from solvers.policy import PolicyPlan, fit
+from tests.bench._stacked_cascades import compare_areas, measure_area
 from tests.bench.cascade import shown, table, timed
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -37,6 +45,9 @@ FRUGALML = {
     "command": (0.9433, 0.9479, 0.9483, 0.9478),
 }
 """FrugalML's test accuracies at these budgets, the mean over the seeds."""
+AREAS = ("cascade", "combined", "selected", "policy")
+"""``combined``: cascades with combined answers; ``selected``: where cross-validation prefers these, else cascades."""
+AREA_BUDGETS = 13
 Reached = tuple[float, float]
 """Accuracy from 0 to 1, and the mean cost of an item."""
 
@@ -75,11 +86,11 @@ def _path(name: str) -> Path:
     return path
 
 
-def halves(name: str, seed: int) -> tuple[Trace, Trace]:
-    """Cut a trace at random: one half to learn from, one to test on."""
+def halves(name: str, seed: int, rows: int | None = None) -> tuple[Trace, Trace]:
+    """Cut a trace at random: one half to learn from, or some rows of it, and one to test on."""
     n = len(np.load(_path(name), allow_pickle=False)["true_label"])
     order = np.random.RandomState(seed).permutation(n)  # what FrugalML's figures are of
-    return load(name, order[: n // 2]), load(name, order[n // 2 :])
+    return load(name, order[: n // 2][:rows]), load(name, order[n // 2 :])
 
 
 def build_policy(dataset: Trace | FeatureTable, seed: int, **options: Any) -> tuple[float, PolicyPlan]:
@@ -95,6 +106,32 @@ def run_policy(plan: PolicyPlan, test: Trace, budgets: Sequence[float]) -> list[
         ran = plan.run(cells, items, PolicyTarget(budget=budget))
         right = np.array(plan.classes)[ran.labels] == truth
         reached.append((float(right.mean()), float(ran.costs.mean())))
+    return reached
+
+
+def build_cascade(dataset: Trace, seed: int) -> CascadePlan:
+    return fit_cascade(dataset, CascadeOptions(), np.random.default_rng(seed), BuildContext()).plan
+
+
+def replay_points(plan: CascadePlan, test: Trace) -> dict[int, Reached]:
+    """Replay the test half at every point that a budget selects."""
+    replays = replay_frontier(plan, test, np.arange(test.rows))
+    return {
+        point: (float(one.replay.right.mean()), float(one.replay.costs.mean()))
+        for (query, point), one in zip(plan.list_reachable_points(), replays, strict=True)
+        if query.keys() == {"budget"}
+    }
+
+
+def run_cascade(plan: CascadePlan, test: Trace, budgets: Sequence[float]) -> list[Reached]:
+    """Run the test half under each budget, divided between two cascades as by item ids."""
+    points, reached = replay_points(plan, test), []
+    for budget in budgets:
+        chosen = plan.select_points(CascadeQuery(budget=budget))
+        assert chosen is not None
+        first, second = np.array([points[chosen.first], points[chosen.second]])
+        accuracy, cost = (first + chosen.share * (second - first)).tolist()
+        reached.append((accuracy, cost))
     return reached
 
 
@@ -122,6 +159,7 @@ def compare(name: str, seeds: Sequence[int]) -> Compared:
         seconds, plan = build_policy(train, seed)
         times.append(seconds)
         reached = {"policy": run_policy(plan, test, budgets)}
+        reached["cascade"] = run_cascade(build_cascade(train, seed), test, budgets)
         reached["one classifier"] = always_one(train, test, budgets)
         for method, pairs in reached.items():
             shares = [(accuracy, spent / budget) for (accuracy, spent), budget in zip(pairs, budgets, strict=True)]
@@ -136,25 +174,71 @@ def report(traces: Sequence[Compared]) -> Iterator[Table | str]:
         "trace", "method", *(f"{share:.0%}" for share in SHARES), "build",
     )  # fmt: skip
     made.columns[1].justify = "left"
-    above: list[float] = []
+    above: dict[str, list[float]] = {"policy": [], "cascade": []}
     for one in traces:
         made.add_section()
         made.add_row(one.name, "FrugalML", *(f"{100 * a:.2f}     " for a in FRUGALML[one.name]), "")
         for method, values in one.methods.items():
             cells = [f"{100 * a:.2f} {s:.2f}" for a, s in values.mean(axis=0)]
             made.add_row("", method, *cells, shown(one.seconds) if method == "policy" else "")
-        above += (100 * (one.methods["policy"].mean(axis=0)[:, 0] - FRUGALML[one.name])).tolist()
+        for method, gains in above.items():
+            gains += (100 * (one.methods[method].mean(axis=0)[:, 0] - FRUGALML[one.name])).tolist()
     yield made
-    yield f"At least FrugalML in {sum(g >= 0 for g in above)} of {len(above)} cells; {np.mean(above):+.2f} on average\n"
+    for method, gains in above.items():
+        reaching = f"at least FrugalML in {sum(gain >= 0 for gain in gains)} of {len(gains)} cells"
+        yield f"{method}: {reaching}; {np.mean(gains):+.2f} on average"
+
+
+def measure_areas(name: str, seed: int, rows: int) -> tuple[list[float], bool]:
+    """Return the area of each of ``AREAS``, in %, and whether cross-validation chose combined answers."""
+    train, test = halves(name, seed, rows)
+    means = test.costs.mean(axis=0)
+    ends, cheapest = (float(means.min()), float(means.max())), float(1 - test.quality[:, means.argmin()].mean())
+    last = measure_area(
+        [(cost, 1 - right) for right, cost in replay_points(build_cascade(train, seed), test).values()], ends
+    )
+    stacked, is_better = compare_areas(train, test, ends, seed)
+    budgets = np.linspace(*ends, AREA_BUDGETS + 1)[1:].tolist()
+    reached = [(cost, 1 - right) for right, cost in run_policy(build_policy(train, seed)[1], test, budgets)]
+    policy = measure_area([(ends[0], cheapest), *reached], ends)
+    return [100 * area for area in (last, stacked, stacked if is_better else last, policy)], is_better
+
+
+def report_areas(names: Sequence[str], seeds: Sequence[int], rows: int) -> Iterator[Table | str]:
+    made = table(
+        f"Area in %, learned from {rows} rows, {len(seeds)} seeds ± standard error", "trace", *AREAS, "combined at"
+    )
+    every = []
+    for name in names:
+        measured, chosen = zip(*(measure_areas(name, seed, rows) for seed in seeds), strict=True)
+        every.append(np.array(measured))
+        made.add_row(name, *map(_with_error, every[-1].T), f"{np.mean(chosen):.0%}")
+    means = np.mean(every, axis=0)
+    made.add_section()
+    made.add_row("mean", *map(_with_error, means.T), "")
+    yield made
+    for place in (0, 3):
+        yield f"selected, below {AREAS[place]}: {_with_error(means[:, place] - means[:, 2])}"
+
+
+def _with_error(values: Floats) -> str:
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return f"{values.mean():.2f} ± {error:.2f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="parsimony bench policy", description=__doc__)
     parser.add_argument("--names", nargs="+", choices=list(FRUGALML), default=["rafdb", "ferplus", "digit"])
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS[:1], help="of the halves")
+    parser.add_argument("--area", action="store_true", help="mean error over costs, and cascades with combined answers")
+    parser.add_argument("--rows", type=int, default=2_000, help="rows to learn from, with --area")
     chosen = parser.parse_args(arguments)
     console = Console()
-    for part in report([compare(name, chosen.seeds) for name in chosen.names]):
+    if chosen.area:
+        parts = report_areas(chosen.names, chosen.seeds, chosen.rows)
+    else:
+        parts = report([compare(name, chosen.seeds) for name in chosen.names])
+    for part in parts:
         console.print(part, highlight=False)
 
 
