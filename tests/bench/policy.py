@@ -127,7 +127,7 @@ def run_cascade(plan: CascadePlan, test: Trace, budgets: Sequence[float]) -> lis
     """Run the test half under each budget, divided between two cascades as by item ids."""
     points, reached = replay_points(plan, test), []
     for budget in budgets:
-        chosen = plan.select_points(CascadeQuery(budget=budget))
+        chosen = plan.select_points(CascadeQuery(budget=budget, item="any"))
         assert chosen is not None
         first, second = np.array([points[chosen.first], points[chosen.second]])
         accuracy, cost = (first + chosen.share * (second - first)).tolist()
