@@ -169,9 +169,9 @@ def print_guarantees(record: ArtifactRecord) -> None:
     report = record.guarantees
     if report is None:
         return
-    rows = [(one.limit, one.label, one.value, one.measured, one.bound, one.rows) for one in report.kept]
+    rows = [(one.limit, one.label, one.value, one.measured, one.bound, one.rows, one.factor) for one in report.kept]
     title = f"guaranteed without limits, confidence {report.request.confidence:g}"
-    print_table(title, ["guarantee", "class", "requested", "measured", "proven", "rows"], rows)
+    print_table(title, ["guarantee", "class", "requested", "measured", "proven", "rows", "losses times"], rows)
 
 
 def print_savings(record: ArtifactRecord) -> None:

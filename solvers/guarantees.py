@@ -81,7 +81,8 @@ def fit_with_guarantees(
             report = GuaranteeReport(request=guarantees, kept=kept).model_dump(mode="json")
             return replace(fitted, summary={**fitted.summary, "guarantees": report}), effective
         if any(raised[at] == len(FACTORS) - 1 for at in failed):
-            raise Infeasible(_explain_failure(wanted[failed[0]], kept[failed[0]]))
+            rejects = dataset.losses is not None and dataset.losses.rejects
+            raise Infeasible(_explain_failure(wanted[failed[0]], kept[failed[0]], rejects=rejects))
         for at in failed:
             raised[at] += 1
 
@@ -168,10 +169,10 @@ def _is_proven(wanted: GuaranteedBound, kept: KeptGuarantee) -> bool:
     return kept.bound <= kept.value if wanted.is_upper else kept.bound >= kept.value
 
 
-def _explain_failure(wanted: GuaranteedBound, kept: KeptGuarantee) -> str:
+def _explain_failure(wanted: GuaranteedBound, kept: KeptGuarantee, *, rejects: bool) -> str:
     side, of = "at most" if wanted.is_upper else "at least", "" if kept.label is None else f" of class {kept.label!r}"
     return (
         f"{kept.limit}{of} must be {side} {kept.value:g}; with losses raised {kept.factor:g} times it is "
-        f"{kept.measured:.4g} on {kept.rows} rows, which proves {side} {kept.bound:.4g}; lower the bound, add rows, or "
-        "set reject_cost"
+        f"{kept.measured:.4g} on {kept.rows} rows, which proves {side} {kept.bound:.4g}; relax the bound, or add rows"
+        + ("" if rejects else ", or set reject_cost")
     )

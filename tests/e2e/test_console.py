@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.e2e import visits
 from tests.e2e.visits import Visit
+from tests.solvers.setup.tables import patients_columns, patients_spec
 from tests.support.kinds import server_with_all_kinds
 from tests.support.patience import patient
 from tests.support.samples import TRACE_SPEC, to_csv, trace_columns
@@ -409,6 +410,18 @@ def test_a_page_can_be_used_with_the_keyboard_alone(visit: Visit) -> None:
     expect(page.locator("main")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("slider", name="Operating point")).to_be_focused()
+
+
+def test_a_feature_table_shows_the_set_up_work_that_its_features_share(visit: Visit, server: Server) -> None:
+    files: dict[str, Any] = {
+        "spec": (None, json.dumps(patients_spec())),
+        "table": ("table.csv", to_csv(patients_columns(60)), "text/csv"),
+    }
+    assert server.client.put("/v1/datasets/patients", files=files).status_code == 201
+    visit.page.goto("/datasets/patients")
+    row = visit.page.locator("#profile tr", has_text="draw blood")
+    expect(row).to_contain_text("hemoglobin, glucose, sodium")
+    expect(row).to_contain_text("10")
 
 
 HOSTILE = ("<img src=x onerror=alert(1)>", '<a href="//x.y">z</a>', "<b>x</b>&lt;%{x}")

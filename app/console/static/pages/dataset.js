@@ -70,20 +70,24 @@ function calibrationCard({ classifiers }, call) {
   return card(h("h2", {}, "Calibration"), figure);
 }
 
-function featuresCard({ features, sizes, unit }) {
+function featuresCard({ features, setup, sizes, unit }) {
   const quantity = `${quantityOf(unit)} (${unit})`;
   const middle = Math.floor(sizes.length / 2);
-  const columns = [
-    { title: "feature", key: "name" },
-    { title: "columns", key: "columns" },
-    ...(sizes.length
-      ? [0, middle, sizes.length - 1].map((at) => ({
-          title: `${quantity} at size ${number(sizes[at])}`,
-          value: ({ costs }) => costs[at],
-        }))
-      : [{ title: quantity, key: "cost" }]),
-  ];
-  return card(h("h2", {}, "Features"), table(capitalize(quantity), columns, features, { records: true }));
+  const costs = sizes.length
+    ? [0, middle, sizes.length - 1].map((at) => ({
+        title: `${quantity} at size ${number(sizes[at])}`,
+        value: ({ costs }) => costs[at],
+      }))
+    : [{ title: quantity, key: "cost" }];
+  const ofFeatures = [{ title: "feature", key: "name" }, { title: "columns", key: "columns" }, ...costs];
+  const ofSetup = [{ title: "set-up work", key: "name" }, { title: "features", key: "features" }, ...costs];
+  return card(
+    h("h2", {}, "Features"),
+    table(capitalize(quantity), ofFeatures, features, { records: true }),
+    setup.length
+      ? table("Set-up work, paid once per item, with the first of its features", ofSetup, setup, { records: true })
+      : null,
+  );
 }
 
 async function showProfile(name) {
