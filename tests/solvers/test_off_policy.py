@@ -72,10 +72,12 @@ def test_intervals_hold_the_truth_in_most_of_sixty_runs(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
-def test_intervals_hold_the_truth_in_95_percent_of_500_runs(name: str) -> None:
-    found = covered(WORLDS[name], 500, 1000)
-    assert 0.93 <= found["dr accuracy"] <= 0.97, found
-    assert 0.93 <= found["dr cost"] <= 0.97, found
+def test_intervals_hold_the_truth_in_95_percent_of_runs(name: str) -> None:
+    """In two worlds within two points of 500 runs, in the others within two standard deviations of 150."""
+    runs, tolerance = (500, 0.02) if name in ("dependent logging", "nested calls") else (150, 0.0356)
+    found = covered(WORLDS[name], runs, 1000)
+    assert found["dr accuracy"] == pytest.approx(0.95, abs=tolerance)
+    assert found["dr cost"] == pytest.approx(0.95, abs=tolerance)
 
 
 def test_complete_rows_are_replayed() -> None:
