@@ -122,7 +122,7 @@ async def _open_context(stack: AsyncExitStack, settings: Settings, metrics: Metr
         classifier_names=ClassifierNames(catalog),
         conversations=Conversations(counting.store),
     )
-    # What ends an item first: its rows are recorded, its call ends, its budget and spend are counted.
+    # Closed in reverse: recorders first, then calls, then what counts the budgets and costs of these calls.
     for close in (context.spending.close, context.budgets.close, context.caller.close, context.recorder.close):
         stack.push_async_callback(close)
     return context

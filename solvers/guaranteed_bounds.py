@@ -1,7 +1,7 @@
 """The bounds that guarantees can have: which rows each concerns, which answers keep it, and which losses it raises.
 
-Every bound is a share of rows of which at least some part must be kept; a rate that has an upper bound is kept by the
-other rows. So one exact test of binomial shares proves all of them.
+Every bound is a lower bound on a share of rows: an upper bound on a rate is a lower bound on the share of the other
+rows. So one exact test of a binomial share proves all of them.
 """
 
 from collections.abc import Sequence

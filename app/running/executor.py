@@ -92,7 +92,7 @@ class StreamRelay:
     count: int = 0
 
     def make_receiver(self, call: Call) -> ChunkStream | None:
-        """Return what receives the chunks of a call; None if nobody reads them, or several answers would mix."""
+        """Return the receiver of a call's chunks; None without a stream, or if several calls would mix their chunks."""
         self.chunks, self.count = [], 0
         if self.stream is None or (len(call.names) > 1 and not call.is_last):
             return None

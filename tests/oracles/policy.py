@@ -36,7 +36,7 @@ def information(table: Table, members: NDArray[np.bool_], row: int) -> tuple[int
 
 def least_loss(table: Table, tradeoff: float, groups: SetupGroups = NO_GROUPS) -> float:
     """Find the least mean loss plus weighed cost of any rule that decides by what is known: by recursion over sets of
-    rows that cannot be told apart, on which an action is the same for all; costs: of sensors, then of groups."""
+    rows with equal readings, which all get the same action; costs: of sensors, then of groups."""
     sensors = table.values.shape[1]
     graph = Graph.all_subsets(sensors)
     place = {tuple(members): at for at, members in enumerate(graph.members.tolist())}

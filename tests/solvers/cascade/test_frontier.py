@@ -398,7 +398,7 @@ def test_offsets_that_leap_beyond_64_bits_do_not_rise(plan: CascadePlan) -> None
 @pytest.mark.slow
 def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
     """CalibratedRows that report choose no point, so the best of many noisy ones is not told."""
-    said = []
+    promised = []
     for seed in range(14):
         rng = np.random.default_rng(seed)
         columns: dict[str, Any] = {}
@@ -410,8 +410,8 @@ def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
         chosen = fitted.plan.select_points(CascadeQuery(budget=100.0))
         assert chosen is not None
         assert fitted.savings is not None
-        said.append((chosen.mix(fitted.plan.point_accuracies), fitted.savings.accuracy))
-    assert np.mean(said, axis=0) == pytest.approx(0.7, abs=3 * 0.46 / (14 * 200) ** 0.5)
+        promised.append((chosen.mix(fitted.plan.point_accuracies), fitted.savings.accuracy))
+    assert np.mean(promised, axis=0) == pytest.approx(0.7, abs=3 * 0.46 / (14 * 200) ** 0.5)
 
 
 def test_a_classifier_that_only_the_frontier_calls_is_known_to_feedback(plan: CascadePlan) -> None:

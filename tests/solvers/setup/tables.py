@@ -37,7 +37,7 @@ def patients_spec(**fields: Any) -> dict[str, Any]:
 
 
 def patients_columns(rows: int, seed: int = 0) -> dict[str, Any]:
-    """Draw patients: age and pulse tell a little, three blood tests together nearly all, the others some."""
+    """Draw patients: age and pulse are weak features, three blood tests together are strong, the others are between."""
     rng = np.random.default_rng(seed)
     ill = rng.integers(2, size=rows)
     noise = {"age": 2.5, "pulse": 1.5, "hemoglobin": 0.9, "glucose": 0.9, "sodium": 0.9, "culture": 0.8, "swab": 1.2}

@@ -70,8 +70,8 @@ def test_a_group_of_no_cost_and_one_of_a_single_feature_are_additive_costs(graph
     own = [{"name": name, "columns": [name], "cost": cost} for name, cost in OWN.items()]
     plain = fitted(options, patients(200, spec=patients_spec(setup=[])))
     free = fitted(options, patients(200, spec=patients_spec(setup=[{"name": "g", "cost": 0, "features": list(OWN)}])))
-    dearer = [one | {"cost": one["cost"] + 5} if one["name"] == "swab" else one for one in own]  # type: ignore[operator]
-    added = fitted(options, patients(200, spec=patients_spec(setup=[], features=dearer)))
+    more_expensive = [one | {"cost": one["cost"] + 5} if one["name"] == "swab" else one for one in own]  # type: ignore[operator]
+    added = fitted(options, patients(200, spec=patients_spec(setup=[], features=more_expensive)))
     alone = fitted(options, patients(200, spec=patients_spec(setup=[{"name": "g", "cost": 5, "features": ["swab"]}])))
     for one, other in ((plain, free), (added, alone)):
         assert one.point_costs == pytest.approx(other.point_costs)
