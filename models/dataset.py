@@ -82,7 +82,7 @@ class FeaturesSpec(HasLosses, HasWeights):
         require_unique_names("feature name", (feature.name for feature in self.features))
         require_unique_names("column", self.feature_columns)
         check_setup(self.setup, [feature.name for feature in self.features])
-        check_time_unit({each.name: each.time for each in self.priced}, self.unit, self.time_unit)
+        check_time_unit({each.name: each.time for each in self.cost_specs}, self.unit, self.time_unit)
         strangers = [column for column in self.categorical if column not in self.feature_columns]
         if strangers:
             raise ValueError(f"categorical column {strangers[0]!r} must be a column of a feature")
@@ -101,7 +101,7 @@ class FeaturesSpec(HasLosses, HasWeights):
         return stored
 
     @property
-    def priced(self) -> tuple[FeatureSpec | SetupSpec, ...]:
+    def cost_specs(self) -> tuple[FeatureSpec | SetupSpec, ...]:
         """All that has a cost: the features, then the set-up groups."""
         every: list[FeatureSpec | SetupSpec] = [*self.features, *self.setup]
         return tuple(every)

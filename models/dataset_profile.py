@@ -92,30 +92,30 @@ class MeasuredCost(Value):
     cost: float = Field(description="the measured cost, in the dataset's unit")
 
 
-class FeatureProfile(Value):
+class CostProfile(Value):
+    """Cost of a feature, or of set-up work."""
+
+    name: str = Field(description="the name")
+    cost: float | None = Field(description="the cost, in the dataset's unit; null if it depends on the size")
+    costs: Items[float | None] = Field(
+        description="the cost at each size, in the dataset's unit; null if it is too large to compute"
+    )
+
+
+class FeatureProfile(CostProfile):
     """Cost of a feature."""
 
-    name: str = Field(description="the feature's name")
     columns: Items[str] = Field(description="columns of the feature")
-    cost: float | None = Field(description="cost of the feature, in the dataset's unit; null if it depends on the size")
-    costs: Items[float | None] = Field(
-        description="cost of the feature at each size, in the dataset's unit; null if it is too large to compute"
-    )
     timings: Items[MeasuredCost] = Field(
         description="the measured costs of the spec, if any; for sizes of several dimensions, only those whose "
         "numbers are equal"
     )
 
 
-class SetupProfile(Value):
+class SetupProfile(CostProfile):
     """Cost of set-up work that features share."""
 
-    name: str = Field(description="the name of the set-up work")
     features: Items[str] = Field(description="the features that need it")
-    cost: float | None = Field(description="its cost, in the dataset's unit; null if it depends on the size")
-    costs: Items[float | None] = Field(
-        description="its cost at each size, in the dataset's unit; null if it is too large to compute"
-    )
 
 
 class FeaturesProfile(Value):

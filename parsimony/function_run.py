@@ -197,7 +197,7 @@ def read_policy(summary: Mapping[str, Any], limits: Mapping[str, Any]) -> Policy
         max_time=inf if limits.get("deadline") is None else limits["deadline"],
         classless=classless,
         setup=tuple(
-            SetupFacts(frozenset(one["sensors"]), one["cost"], one["time"] or 0.0) for one in summary.get("setup", ())
+            SetupFacts(frozenset(one["features"]), one["cost"], one["time"] or 0.0) for one in summary.get("setup", ())
         ),
     )
 

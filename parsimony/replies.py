@@ -768,9 +768,9 @@ class FeatureProfile(TypedDict):
     """Cost of a feature."""
 
     name: str
-    columns: list[str]
     cost: float | None
     costs: list[float | None]
+    columns: list[str]
     timings: list[MeasuredCost]
 
 
@@ -1368,9 +1368,9 @@ class SetupProfile(TypedDict):
     """Cost of set-up work that features share."""
 
     name: str
-    features: list[str]
     cost: float | None
     costs: list[float | None]
+    features: list[str]
 
 
 class SetupSpec(TypedDict):

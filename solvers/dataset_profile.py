@@ -119,8 +119,8 @@ def pairwise_agreement(names: Sequence[str], correct: Bools, called: Bools) -> A
 
 
 def _profile_features(table: FeatureTable) -> FeaturesProfile:
-    functions = [cost_function(each.cost)[0] for each in table.spec.priced]
-    depending = [function.dimensions for function in functions if function.depends_on_size]
+    functions = {each.name: cost_function(each.cost)[0] for each in table.spec.cost_specs}
+    depending = [function.dimensions for function in functions.values() if function.depends_on_size]
     sizes = _sizes(table) if depending else np.empty(0)
     return FeaturesProfile(
         rows=table.rows,
@@ -130,29 +130,28 @@ def _profile_features(table: FeatureTable) -> FeaturesProfile:
         sizes=sizes.tolist(),
         features=tuple(
             FeatureProfile(
-                name=feature.name,
+                **_describe_cost(feature.name, functions[feature.name], sizes),
                 columns=feature.columns,
-                cost=None if function.depends_on_size else _constant(function),
-                costs=_costs(function, sizes),
                 timings=_timings(feature.cost),
             )
-            for feature, function in zip(table.spec.features, functions, strict=False)
+            for feature in table.spec.features
         ),
         setup=tuple(
-            SetupProfile(
-                name=group.name,
-                features=group.features,
-                cost=None if function.depends_on_size else _constant(function),
-                costs=_costs(function, sizes),
-            )
-            for group, function in zip(table.spec.setup, functions[len(table.spec.features) :], strict=True)
+            SetupProfile(**_describe_cost(group.name, functions[group.name], sizes), features=group.features)
+            for group in table.spec.setup
         ),
     )
 
 
+def _describe_cost(name: str, function: CostFunction, sizes: Floats) -> dict[str, Any]:
+    """Return the fields of ``CostProfile``."""
+    constant = None if function.depends_on_size else _constant(function)
+    return {"name": name, "cost": constant, "costs": _costs(function, sizes)}
+
+
 def _sizes(table: FeatureTable) -> Floats:
     """Return log-spaced sizes over the range of the rows and the timings."""
-    timed = [row[:-1] for each in table.spec.priced for row in getattr(each.cost, "timings", ())]
+    timed = [row[:-1] for each in table.spec.cost_specs for row in getattr(each.cost, "timings", ())]
     known = [*table.sizes.ravel().tolist(), *(size for sizes in timed for size in sizes)]
     least, most = (min(known), max(known)) if known else UNKNOWN_SIZES
     if least == most:

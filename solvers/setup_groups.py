@@ -85,8 +85,18 @@ class SetupGroups:
         if not len(self):
             return costs
         size = self.members.shape[1]
-        needed = self.members & ~(self.members & known).any(axis=1, keepdims=True)
-        return np.asarray(costs[:size] + costs[size:] @ needed)
+        return np.asarray(costs[:size] + costs[size:] @ self.find_needed(known))
+
+    def find_needed(self, known: Bools) -> Bools:
+        """Return the members of each group, (G, M), without groups that known members, (M,), have set up."""
+        return self.members & ~(self.members & known).any(axis=1, keepdims=True)
+
+    def sum_step(self, costs: Floats, known: Bools, after: Bools) -> float:
+        """Return the cost of acquiring the members of ``after``, (M,), that are not ``known``, (M,), together.
+
+        costs: (M + G,), extended.
+        """
+        return float(costs[self.append_groups(after) & ~self.append_groups(known)].sum())
 
     def order_by_cost(self, costs: Floats) -> Int64s:
         """Return the members in order of their costs, (M,): the cheapest next one first; ties in their order.
@@ -149,20 +159,23 @@ class SetupPricing:
                 self.done |= first
 
 
-def describe_setup(setup: SetupGroups, names: Sequence[str], costs: Floats, members: Sequence[str]) -> dict[str, Any]:
+def describe_setup(
+    setup: SetupGroups, names: Sequence[str], costs: Floats, features: Sequence[str], times: Floats | None = None
+) -> dict[str, Any]:
     """Return the set-up groups as a field of summaries, with the names of their features; {} without groups.
+
+    times: (G,), maximum times; (0,) if unknown; None if the kind has no times.
 
     >>> describe_setup(SetupGroups(np.array([[True, False]])), ["draw blood"], np.array([10.0]), ["glucose", "age"])
     {'setup': [{'name': 'draw blood', 'cost': 10.0, 'features': ['glucose']}]}
     """
     groups = [
-        {
-            "name": name,
-            "cost": cost,
-            "features": [member for member, is_own in zip(members, own, strict=True) if is_own],
-        }
-        for name, cost, own in zip(names, costs.tolist(), setup.members.tolist(), strict=True)
+        {"name": name, "cost": cost, "features": np.array(features)[own].tolist()}
+        for name, cost, own in zip(names, costs.tolist(), setup.members, strict=True)
     ]
+    if times is not None:
+        known = times.tolist() or [None] * len(groups)
+        groups = [{**group, "time": time} for group, time in zip(groups, known, strict=True)]
     return {"setup": groups} if groups else {}
 
 

@@ -1,6 +1,7 @@
 """Stored arrays of an index plan, and validation of their invariants: a plan may come from untrusted bytes."""
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 
 import numpy as np
 
@@ -137,12 +138,12 @@ class IndexContents:
         """The loss matrix; None if all errors are equal."""
         return Losses.from_matrix(self.loss_matrix)
 
-    @property
+    @cached_property
     def setup(self) -> SetupGroups:
         """The indexed features of each set-up group."""
         return SetupGroups(self.setup_members[:, : len(self.features)]) if self.setup_names else NO_GROUPS
 
-    @property
+    @cached_property
     def set_costs(self) -> SetCosts:
         """Cost polynomials of the features and of the set-up groups."""
         if not self.setup_names:

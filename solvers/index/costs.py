@@ -179,7 +179,7 @@ def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[SetCosts, 
     """
     spec = dataset.spec
     functions, residuals = [], {}
-    for each in spec.priced:
+    for each in spec.cost_specs:
         function, off = cost_function(each.cost)
         functions.append(function)
         if off is not None:
@@ -198,7 +198,7 @@ def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[SetCosts, 
 
 
 def _dimensions(spec: FeaturesSpec, functions: Sequence[CostFunction]) -> int:
-    named = zip(spec.priced, functions, strict=True)
+    named = zip(spec.cost_specs, functions, strict=True)
     example = {function.dimensions: each.name for each, function in named if function.dimensions}
     wanted = max(example, default=0)
     for dimensions, name in example.items():
@@ -227,6 +227,6 @@ def choose_median_size(dataset: FeatureTable, options: IndexOptions, dimensions:
         return check_dimensions(size_to_tuple(options.median_size), dimensions, "median_size")
     if dataset.sizes.shape[1] == dimensions:
         return tuple(np.median(dataset.sizes, axis=0).tolist())
-    timings = [each.cost for each in dataset.spec.priced if isinstance(each.cost, Timings)]
+    timings = [each.cost for each in dataset.spec.cost_specs if isinstance(each.cost, Timings)]
     measured = sorted({row[:-1] for each in timings for row in each.timings})
     return tuple(np.median(measured, axis=0).tolist()) if measured else (1.0,) * dimensions

@@ -18,13 +18,12 @@ from solvers.base import format_number, prepare_plan, run_in_process
 from solvers.index.budget_lookup import BudgetLookup, Choice
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import ReachableSets
-from solvers.index.costs import SetCosts, evaluate_curves, list_members
+from solvers.index.costs import evaluate_curves, list_members
 from solvers.index.crossings import SkylineIndex
 from solvers.index.greedy import FeatureSequences, continue_sequence
 from solvers.index.predictions import Predictions, classify_rows, encode_features, predict_items
 from solvers.index.size_curves import spline_basis
 from solvers.index.size_expectations import SizeExpectations
-from solvers.setup_groups import SetupGroups
 from solvers.statistics import standard_error
 
 
@@ -41,14 +40,6 @@ class IndexPlan(IndexContents):
         return inf if self.largest_size is None else self.largest_size
 
     @cached_property
-    def _set_costs(self) -> SetCosts:
-        return self.set_costs
-
-    @cached_property
-    def _groups(self) -> SetupGroups:
-        return self.setup
-
-    @cached_property
     def _group_masks(self) -> list[int]:
         return self.setup.masks
 
@@ -58,7 +49,7 @@ class IndexPlan(IndexContents):
 
     @cached_property
     def _look_up(self) -> BudgetLookup:
-        curves, levels = self._set_costs.sum_features(self.masks[self.candidates]), self.candidate_levels
+        curves, levels = self.set_costs.sum_features(self.masks[self.candidates]), self.candidate_levels
         curves.flags.writeable = levels.flags.writeable = False
         index = SkylineIndex(self.sizes, self.offsets, self.members, 0, 0)
         return BudgetLookup.from_curves(curves, self.powers, levels, index, self.size_edges)
@@ -77,7 +68,7 @@ class IndexPlan(IndexContents):
 
         The largest size is 0 if the fast path does not apply.
         """
-        applies = self._set_costs.dimensions == 1 and self.fixed_budget is None
+        applies = self.set_costs.dimensions == 1 and self.fixed_budget is None
         edges: list[float] = self.size_edges.tolist()
         return (
             self._max_size if applies else 0.0,
@@ -91,7 +82,7 @@ class IndexPlan(IndexContents):
     def _reachable_sets(self) -> ReachableSets:
         """Sets with a model; all sets in a plan without models."""
         places = np.concatenate((self.candidates, self.model_sets)) if len(self.model_sets) else slice(None)
-        return ReachableSets.from_sets(self.masks[places], self.accuracies[places], len(self.features), self._groups)
+        return ReachableSets.from_sets(self.masks[places], self.accuracies[places], len(self.features), self.setup)
 
     @cached_property
     def _cautious_accuracies(self) -> Floats:
@@ -138,7 +129,7 @@ class IndexPlan(IndexContents):
         bits = np.insert(1 << self.orders.astype(np.int64), 0, 0, axis=1)
         accuracies = self.accuracies[np.searchsorted(self.masks, np.cumsum(bits, axis=1))]
         orders = self.orders.astype(np.int64)
-        return FeatureSequences.from_orders(self._set_costs, self.lambdas, orders, accuracies, self.median_size)
+        return FeatureSequences.from_orders(self.set_costs, self.lambdas, orders, accuracies, self.median_size)
 
     def decide(self, query: IndexQuery) -> IndexDecision:
         """Return the best feature set for an item's size and budget.
@@ -361,7 +352,7 @@ class IndexPlan(IndexContents):
     def _continue(self, query: IndexQuery, size: Any, budget: float) -> IndexDecision:
         """Return the best set that is still reachable, given computed features and the amount spent."""
         mask, left_out_cost = self._mask(query.computed, "computed"), self._left_out_cost(query)
-        own_costs = self._set_costs
+        own_costs = self.set_costs
         feature_costs, settled = own_costs.evaluate(own_costs.coefficients, size_to_tuple(size)), self._settled(query)
         if settled:
             feature_costs[[len(self.features) + group for group in settled]] = 0.0
@@ -409,7 +400,7 @@ class IndexPlan(IndexContents):
 
         settled: set-up groups that are paid for otherwise.
         """
-        curves = self._set_costs.sum_features(masks & ~known, {*settled, *self._list_touched(known)})
+        curves = self.set_costs.sum_features(masks & ~known, {*settled, *self._list_touched(known)})
         return evaluate_curves(curves, self.powers, size_to_tuple(size))
 
     def _list_touched(self, mask: int) -> list[int]:
@@ -429,7 +420,7 @@ class IndexPlan(IndexContents):
 
     def _walk(self, chosen: int, mask: int, feature_costs: Floats, remaining: float) -> tuple[float, float, int, int]:
         order = self.orders[chosen].tolist()
-        reached, paid = continue_sequence(order, mask, feature_costs, remaining, self._groups)
+        reached, paid = continue_sequence(order, mask, feature_costs, remaining, self.setup)
         return self._sequences.accuracies[chosen][reached.bit_count()], -paid, -chosen, reached
 
     def _construct(self, mask: int, accuracy: float, cost: float, method: Any) -> IndexDecision:

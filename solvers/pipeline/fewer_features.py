@@ -37,7 +37,7 @@ def make_exact_search(evaluator: Evaluator, max_stages: int) -> SubsetSearch:
 
     def find_subset_front(features: Int64s) -> Int8s:
         bits = answers.get_lattice(features, evaluator.threshold, always_answers=evaluator.always_answers)
-        costs = np.concatenate((prices.extended[features], prices.extended[n:]))
+        costs = np.concatenate((prices.extended_costs[features], prices.extended_costs[n:]))
         groups = prices.groups.select(features)
         return find_packed_front(*bits, answers.rows, costs, max_stages, groups=groups).chromosomes
 
@@ -58,7 +58,7 @@ def find_forward_orders(evaluator: Evaluator, progress: Progress = no_progress) 
     """Order features by forward selection: by gain per cost, and by gain; (n,) each."""
     prices, start = evaluator.unit_costs, evaluator.answers.quality_without_features
     halves = scale_progress(progress, 0, 50, 100), scale_progress(progress, 50, 100, 100)
-    order = partial(order_by_forward_selection, evaluator, prices.extended, groups=prices.groups, start=start)
+    order = partial(order_by_forward_selection, evaluator, prices.extended_costs, groups=prices.groups, start=start)
     return order(halves[0]), order(halves[1], for_its_cost=False)
 
 
@@ -86,7 +86,7 @@ def list_chains(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: in
     The orders, (n,), are the given ones and the order by cost.
     """
     n = len(orders[0])
-    along = [*orders, evaluator.unit_costs.groups.order_by_cost(evaluator.unit_costs.extended)]
+    along = [*orders, evaluator.unit_costs.groups.order_by_cost(evaluator.unit_costs.extended_costs)]
     first = [search_first_features((order,), make_chain_search(order, max_stages)) for order in along]
     return np.concatenate([*first, *(make_chain_search(order, max_stages)(np.arange(n)) for order in along)])
 

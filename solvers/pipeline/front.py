@@ -95,7 +95,7 @@ def search_exactly(evaluator: Evaluator, max_stages: int, progress: Progress) ->
     accepted, right = answers.get_lattice(np.arange(n), evaluator.threshold, always_answers=evaluator.always_answers)
     walking = scale_progress(progress, TRAINED, WALKED, TOTAL)
     front = find_packed_front(
-        accepted, right, answers.rows, prices.extended, max_stages, groups=prices.groups, progress=walking
+        accepted, right, answers.rows, prices.extended_costs, max_stages, groups=prices.groups, progress=walking
     )
     ended = f"all {front.examined + front.pruned} configurations were evaluated or pruned"
     return FrontResult(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)

@@ -281,8 +281,7 @@ class PipelinePlan(PipelineContents):
 
     def compute_step_cost(self, known: Bools, added: Bools) -> float:
         """Return the cost of acquiring features, (n,), after others: with set-up groups that these do not touch."""
-        touched = self.setup.append_groups(known | added) & ~self.setup.append_groups(known)
-        return float(self.extended_costs[touched].sum())
+        return self.setup.sum_step(self.extended_costs, known, known | added)
 
     def _predict_probabilities(
         self, mask: int, table: Floats, modules: Sequence[str], run_in: Callable[..., Any]

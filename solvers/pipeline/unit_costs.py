@@ -65,7 +65,7 @@ class FixedPointCosts:
         return cls(costs[:n], units, costs[n:], groups)
 
     @property
-    def extended(self) -> Floats:
+    def extended_costs(self) -> Floats:
         """Costs of features, then of groups, (n + G,), in the dataset's unit."""
         return np.asarray(np.concatenate((self.by_feature, self.by_group)) / self.units)
 

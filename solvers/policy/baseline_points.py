@@ -58,7 +58,7 @@ class BaselinePoints:
         """
         ends = graph.list_actions(0).astype(np.int64) if has_to_acquire else np.zeros(1, dtype=np.int64)
         paths = [[0, end] if end else [0] for end in ends.tolist()]
-        members, paid = (each[ends].astype(np.float64) for each in (graph.members, graph.paid))
+        members, paid = (each.astype(np.float64) for each in (graph.members[ends], graph.mark_paid(ends)))
         walks = [SimulatedPaths(np.full(len(costs), path[-1]), np.tile(path, (len(costs), 1))) for path in paths]
         passed = [PassedCounts.from_walks(graph, each, observed) for each in walks]
         return cls(observed[ends], paid @ costs.T, members.sum(axis=1), passed, ends)

@@ -1,6 +1,7 @@
 """Fields of a policy plan: a PolicyPlan's arrays, as they are stored."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -151,20 +152,15 @@ class PolicyContents:
     setup_times: Amounts = field(default_factory=lambda: np.empty(0))
     """(G,) maximum time of each group, in ``time_unit``; (0,) if unknown."""
 
-    @property
+    @cached_property
     def setup(self) -> SetupGroups:
         """The sensors of each set-up group."""
         return SetupGroups(self.setup_members) if self.setup_names else NO_GROUPS
 
-    @property
+    @cached_property
     def extended_costs(self) -> Floats:
         """(M + G,), mean cost of each sensor, then of each set-up group."""
         return np.concatenate((self.costs, self.setup_costs))
-
-    @property
-    def paid_members(self) -> Bools:
-        """(S, M + G), the sensors of each node, and the set-up groups that they touch."""
-        return self.setup.append_groups(self.members)
 
     @property
     def has_losses(self) -> bool:

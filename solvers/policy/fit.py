@@ -159,7 +159,7 @@ def _build_task(
     if has_to_acquire and options.tradeoffs == "auto":
         replay_settings = list_answer_tradeoffs(replay_settings, states.posteriors[-1], prices.means)
     set_times = compute_set_times(graph.members, prices.times, prices.fetches, prices.groups)
-    costs_by_set = graph.paid.astype(np.float64) @ prices.means
+    costs_by_set = graph.mark_paid(slice(None)).astype(np.float64) @ prices.means
     caps, deadlines = (
         _list_limits(training, states, costs_by_set, set_times) if learns_limits else (np.empty(0), np.empty(0))
     )

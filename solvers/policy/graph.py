@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.arrays import Bools, Floats, Int32s
+from models.arrays import Bools, Floats, Int32s, Int64s
 from solvers.setup_groups import NO_GROUPS, SetupGroups
 
 MAX_NODES = 1025
@@ -63,10 +63,9 @@ class Graph:
     def __len__(self) -> int:
         return len(self.members)
 
-    @property
-    def paid(self) -> Bools:
-        """(S, M + G), the sensors of each node, and the set-up groups that they touch."""
-        return self.groups.append_groups(self.members)
+    def mark_paid(self, nodes: Int32s | Int64s | slice | int) -> Bools:
+        """Return the sensors of nodes, and the set-up groups that they touch, (..., M + G)."""
+        return self.groups.append_groups(self.members[nodes])
 
     def list_actions(self, node: int) -> Int32s:
         """Return the target node of each action of a node; stopping is not included."""
@@ -91,7 +90,7 @@ class Graph:
         >>> Graph.all_subsets(2).step_costs(0, np.array([[1.0, 5.0]])).tolist()
         [[1.0, 5.0]]
         """
-        before, after = (self.groups.append_groups(self.members[at]) for at in (node, self.list_actions(node)))
+        before, after = (self.mark_paid(at) for at in (node, self.list_actions(node)))
         return np.asarray(costs @ (after & ~before).T.astype(np.float64))
 
     def find_largest_known(self, known: Bools) -> int:

@@ -55,7 +55,7 @@ class ItemLimits:
         fetches = plan.fetches if len(plan.fetches) else np.arange(len(plan.sensors), dtype=np.int32)
         of_curve = plan.point_caps if len(plan.point_caps) else np.full(curve, -1.0)
         times, groups = np.concatenate((plan.times, plan.setup_times)), plan.setup
-        costs_by_set = plan.paid_members @ plan.extended_costs
+        costs_by_set = groups.append_groups(plan.members) @ plan.extended_costs
         set_times = compute_set_times(plan.members, times, fetches, groups)
         return cls(
             plan.sensors,

@@ -130,7 +130,7 @@ def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], Node
     features = compute_node_features(training.sensors, graph.members[node], task.predictions[node], training.cells)
     weighted_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
     targets = graph.list_actions(node)
-    forbidden = exceeds_limits(graph.paid[targets].astype(np.float64) @ task.means, task.caps)
+    forbidden = exceeds_limits(graph.mark_paid(targets).astype(np.float64) @ task.means, task.caps)
     forbidden |= exceeds_limits(task.set_times[targets], task.deadlines)
     node_training = NodeTraining(features, weights, training.folds, weighted_costs, task.rows[node], forbidden)
     if task.fixed.has_to_acquire:
@@ -163,7 +163,7 @@ def validate_policies(
     Returns:
         Losses, costs, and numbers of sensors, (L, n) each, and the counts of rows per edge and node, (L,).
     """
-    rows, at_points, passed, paid = np.arange(observed.shape[1]), [], [], graph.paid
+    rows, at_points, passed, paid = np.arange(observed.shape[1]), [], [], graph.mark_paid(slice(None))
     for at in range(chosen[0].shape[1]):
         walks = simulate_policy(graph, len(rows), partial(_chosen_actions, chosen, at))
         ends = walks.ends

@@ -27,7 +27,7 @@ class SimulatedPaths:
 
     def total_costs(self, graph: Graph, costs: Floats) -> Floats:
         """Return the total cost of each item's sensors and set-up groups, (n,), from costs (n, M + G) or (M + G,)."""
-        return np.asarray((graph.paid[self.ends] * costs).sum(axis=1))
+        return np.asarray((graph.mark_paid(self.ends) * costs).sum(axis=1))
 
 
 def simulate_policy(graph: Graph, rows: int, choose: ChooseActions) -> SimulatedPaths:

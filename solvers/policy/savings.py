@@ -46,7 +46,7 @@ def measure_policy_savings(
         return measure_best_savings(points, alternatives, parts, rng)
     alone = {
         _name_set(sensors, graph.members[node]): Replay(
-            1 - observed[node], np.asarray((graph.paid[node] * costs).sum(axis=1))
+            1 - observed[node], np.asarray((graph.mark_paid(node) * costs).sum(axis=1))
         )
         for node in list_fixed_sets(graph, observed[:, parts[0]].mean(axis=1), costs.mean(axis=0))
     }
@@ -77,7 +77,7 @@ def _replay_two_stages(
     """
     nodes = list_fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
     members = graph.members[nodes]
-    paid = np.asarray(costs @ graph.paid[nodes].T.astype(np.float64))
+    paid = np.asarray(costs @ graph.mark_paid(np.array(nodes)).T.astype(np.float64))
     confidence = confidences[:, nodes]
     right = 1 - observed[nodes].T
 

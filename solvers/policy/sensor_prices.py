@@ -71,7 +71,7 @@ class FetchCosts:
     def price_steps(self, chosen: Collection[int]) -> tuple[Floats, Floats]:
         """Return the cost of each fetch after others, (F,), and what two fetches together save, (F, F)."""
         known = self._mark(chosen)
-        needed = self.groups.members & ~(self.groups.members & known).any(axis=1, keepdims=True)
+        needed = self.groups.find_needed(known)
         priced = needed * self.costs[len(known) :, None]
         return self.groups.step_costs(self.costs, known), np.asarray(priced.T @ needed)
 

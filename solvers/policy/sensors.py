@@ -281,7 +281,7 @@ def _to_list(answer: Any, *, labelled: bool, width: int) -> list[Any]:
 def check_sizes(spec: FeaturesSpec) -> None:
     """Raise InvalidRequest if a cost depends on sizes but the table has none."""
     columns = len(spec.size_columns)
-    for each in spec.priced:
+    for each in spec.cost_specs:
         function, _ = cost_function(each.cost)
         if function.depends_on_size and function.dimensions != columns:
             reason = f"the cost of {each.name!r} depends on {function.dimensions} sizes"
@@ -299,8 +299,8 @@ def compute_item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
     if isinstance(dataset, Trace):
         return np.asarray(dataset.costs)
     check_sizes(dataset.spec)
-    costs = np.empty((dataset.rows, len(dataset.spec.priced)))
-    for j, each in enumerate(dataset.spec.priced):
+    costs = np.empty((dataset.rows, len(dataset.spec.cost_specs)))
+    for j, each in enumerate(dataset.spec.cost_specs):
         function, _ = cost_function(each.cost)
         if function.depends_on_size:
             costs[:, j] = function(dataset.sizes)

@@ -7,6 +7,7 @@ import numpy as np
 from models.arrays import Floats
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.sensor_times import group_by_fetch
+from solvers.setup_groups import describe_setup
 
 
 def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]:
@@ -48,14 +49,5 @@ def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]
         "curve": [point.model_dump() for point in plan.curve()],
         "no_sensor": {"error": errors[0], "cost": 0.0},
         "all_sensors": {"error": errors[-1], "cost": float(plan.extended_costs.sum())},
-        **_describe_setup(plan),
+        **describe_setup(plan.setup, plan.setup_names, plan.setup_costs, plan.sensors, plan.setup_times),
     }
-
-
-def _describe_setup(plan: PolicyPlan) -> dict[str, Any]:
-    """Return the set-up groups: name, cost, sensors, and time; {} without groups."""
-    times, groups = dict(enumerate(plan.setup_times.tolist())), []
-    for place, (name, cost) in enumerate(zip(plan.setup_names, plan.setup_costs.tolist(), strict=True)):
-        sensors = np.array(plan.sensors)[plan.setup_members[place]].tolist()
-        groups.append({"name": name, "cost": cost, "sensors": sensors, "time": times.get(place)})
-    return {"setup": groups} if groups else {}

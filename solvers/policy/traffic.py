@@ -147,7 +147,7 @@ def _traffic_node(plan: PolicyPlan, flow: TrafficFlow, node: int) -> TrafficNode
     items, stopped, wrong = (float(each[node]) for each in (flow.items, flow.stopped, flow.wrong))
     return TrafficNode(
         sensors=tuple(plan.sensors[m] for m in members.tolist()),
-        cost=float(plan.extended_costs[plan.paid_members[node]].sum()),
+        cost=float(plan.extended_costs[plan.setup.append_groups(plan.members[node])].sum()),
         items=items,
         share=min(items / plan.rows, 1.0),
         stopped=stopped,
@@ -157,13 +157,13 @@ def _traffic_node(plan: PolicyPlan, flow: TrafficFlow, node: int) -> TrafficNode
 
 
 def _traffic_edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[int, int]) -> TrafficEdge:
-    bought = np.flatnonzero(plan.members[nodes[1]] & ~plan.members[nodes[0]])
-    paid = plan.paid_members[nodes[1]] & ~plan.paid_members[nodes[0]]
+    known, after = plan.members[list(nodes)]
+    bought = np.flatnonzero(after & ~known)
     return TrafficEdge(
         source=places[0],
         target=places[1],
         sensors=tuple(plan.sensors[m] for m in bought.tolist()),
-        cost=float(plan.extended_costs[paid].sum()),
+        cost=plan.setup.sum_step(plan.extended_costs, known, after),
         items=items,
         share=min(items / plan.rows, 1.0),
     )

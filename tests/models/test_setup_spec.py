@@ -17,7 +17,7 @@ BLOOD = {"name": "blood", "cost": 10, "features": ["glucose"]}
 
 def test_groups_may_overlap_and_depend_on_size() -> None:
     spec = FeaturesSpec.model_validate(patients_spec())
-    assert [each.name for each in spec.priced] == [*OWN, *SETUP]
+    assert [each.name for each in spec.cost_specs] == [*OWN, *SETUP]
     assert FeaturesSpec.model_validate_json(spec.model_dump_json()) == spec
     sized = [{**BLOOD, "cost": {"polynomial": [1.0, 0.5]}}]
     assert FeaturesSpec.model_validate(patients_spec(size="beds", setup=sized)).setup[0].cost != 10

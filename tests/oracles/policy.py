@@ -35,8 +35,9 @@ def information(table: Table, members: NDArray[np.bool_], row: int) -> tuple[int
 
 
 def least_loss(table: Table, tradeoff: float, groups: SetupGroups = NO_GROUPS) -> float:
-    """Find the least mean loss plus weighed cost of any rule that decides by what is known: by recursion over sets of
-    rows with equal readings, which all get the same action; costs: of sensors, then of groups."""
+    """Find the least mean loss plus weighted cost of any rule that decides by what is known.
+
+    By recursion over rows with equal readings, which all get the same action. Costs are of sensors, then of groups."""
     sensors = table.values.shape[1]
     graph = Graph.all_subsets(sensors)
     place = {tuple(members): at for at, members in enumerate(graph.members.tolist())}
@@ -80,7 +81,7 @@ def simulate(graph: Graph, table: Table, chosen: Sequence[NDArray[np.int16]], at
         node = 0
         while action := int(chosen[node][row, at]):
             target = int(graph.targets[graph.offsets[node] + action - 1])
-            for m in np.flatnonzero(graph.paid[target] & ~graph.paid[node]).tolist():
+            for m in np.flatnonzero(graph.mark_paid(target) & ~graph.mark_paid(node)).tolist():
                 paid[row] += tradeoff * table.costs[row, m]
             node = target
         paid[row] += table.losses[node, row]

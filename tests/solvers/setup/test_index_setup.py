@@ -108,7 +108,7 @@ def test_trivial_groups_are_additive_costs(costs: list[int], price: int, budget:
 
 
 def wide_table(rows: int, features: int) -> FeatureTable:
-    """Draw a table with too many features to index all: only the first three depend on the class; they share a group with the last."""
+    """Draw more features than an index takes: the first three depend on the class, and share a group with the last."""
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=rows)
     values = rng.normal(size=(rows, features))

@@ -47,7 +47,7 @@ def test_steps_and_sets_cost_what_their_sensors_and_groups_do(seed: int) -> None
     def cost(members: np.ndarray) -> float:
         return cost_of_set(np.flatnonzero(members).tolist(), costs.tolist(), groups)
 
-    assert graph.paid @ costs == pytest.approx([cost(own) for own in graph.members])
+    assert graph.mark_paid(slice(None)) @ costs == pytest.approx([cost(own) for own in graph.members])
     every, priced = np.arange(sensors), FetchCosts(costs, groups)
     for node, own in enumerate(graph.members):
         steps = [cost(graph.members[target]) - cost(own) for target in graph.list_actions(node)]
@@ -121,7 +121,7 @@ def test_the_savings_and_the_traffic_report_costs_of_rows() -> None:
     for name, cost in fixed.items():
         assert cost == pytest.approx(cost_of(name.split(" + ")))
     assert fit_result.summary["all_sensors"]["cost"] == pytest.approx(cost_of(OWN))
-    shown = {one["name"]: (one["cost"], tuple(one["sensors"])) for one in fit_result.summary["setup"]}
+    shown = {one["name"]: (one["cost"], tuple(one["features"])) for one in fit_result.summary["setup"]}
     assert shown == SETUP
     unseen = patients(2000, seed=5)
     costs = compute_item_sensor_costs(unseen)
