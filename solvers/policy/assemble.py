@@ -39,13 +39,9 @@ def assemble_plan(
     """
     training, capped, fixed, able = task.training, task.hard_budget_slice, len(task.fixed), task.hard_budget_slice.stop
     measured = measure_points(task, learned)
-    errors, costs = measured.errors.mean(axis=1), measured.costs.mean(axis=1)
     bounds, chosen_by = measured.bounds_and_errors(slice(None), task.options.confidence)
-    acquired = np.append(learned.acquired[:able].mean(axis=1), task.fixed.sensors)
     first = np.roll(np.arange(len(bounds)), fixed)  # prefer fixed points to equal trade-offs
     hull: list[int] = first[lower_hull(bounds[first], chosen_by[first])].tolist()
-    tradeoffs = np.append(task.tradeoffs[:able], np.full(fixed, -1.0))
-    limits = np.append(task.caps[:able], np.full(fixed, np.inf))
     points = [*(min(at, able - 1) for at in hull), *range(capped.start, len(task.caps))]
     part = _prune_graph(task, learned, points, is_grown=is_grown)
     graph, policies = part.graph, learned.policies
@@ -67,19 +63,12 @@ def assemble_plan(
         labelled=sensors.labelled,
         ranges=np.column_stack((training.cells.min(axis=0), training.cells.max(axis=0))),
         **_node_fields(graph, classifiers),
-        tradeoffs=tradeoffs[hull],
-        point_costs=costs[hull],
-        point_bounds=bounds[hull],
-        point_errors=errors[hull],
-        point_sensors=acquired[hull],
-        point_cost_errors=standard_error_of_mean(measured.costs, training.items)[hull],
-        point_reached=cross_validate_errors(measured, training.folds, bounds[hull], task.options.confidence),
+        **_point_fields(task, learned, measured, bounds, hull),
         choosing=int(choose_selection_rows(training.folds).sum()),
         confidence=task.options.confidence,
         rows=len(training.labels),
         independence=1.0 if training.items is None else effective_rows(training.items) / len(training.labels),
         graph="grown" if is_grown else "subsets",
-        point_caps=np.where(np.isinf(limits), -1.0, limits)[hull] if len(task.caps[capped]) else np.empty(0),
         times=prices.times[: len(sensors.names)],
         time_unit=prices.unit,
         fetches=prices.fetches,
@@ -114,6 +103,26 @@ def _node_fields(graph: Graph, classifiers: NodeClassifiers) -> dict[str, Any]:
         "class_columns": classifiers.columns,
         "class_thresholds": classifiers.thresholds,
         "class_leaves": classifiers.leaves.astype(np.float16),
+    }
+
+
+def _point_fields(
+    task: PolicyTask, learned: LearnedPolicies, measured: PointMeasurements, bounds: Floats, hull: list[int]
+) -> dict[str, Any]:
+    """Return the fields of the points on the hull."""
+    training, able, fixed = task.training, task.hard_budget_slice.stop, len(task.fixed)
+    limits = np.append(task.caps[:able], np.full(fixed, np.inf))
+    return {
+        "tradeoffs": np.append(task.tradeoffs[:able], np.full(fixed, -1.0))[hull],
+        "point_costs": measured.costs.mean(axis=1)[hull],
+        "point_bounds": bounds[hull],
+        "point_errors": measured.errors.mean(axis=1)[hull],
+        "point_sensors": np.append(learned.acquired[:able].mean(axis=1), task.fixed.sensors)[hull],
+        "point_cost_errors": standard_error_of_mean(measured.costs, training.items)[hull],
+        "point_reached": cross_validate_errors(measured, training.folds, bounds[hull], task.options.confidence),
+        "point_caps": np.where(np.isinf(limits), -1.0, limits)[hull]
+        if len(task.caps[task.hard_budget_slice])
+        else np.empty(0),
     }
 
 

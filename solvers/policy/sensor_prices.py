@@ -64,8 +64,6 @@ class FetchCosts:
 
     def sum_set(self, chosen: Collection[int]) -> float:
         """Return the cost of a set of fetches."""
-        if not len(self.groups):
-            return float(self.costs[list(chosen)].sum())
         return float(self.costs[self.groups.append_groups(self._mark(chosen))].sum())
 
     def price_steps(self, chosen: Collection[int]) -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from models.arrays import Floats, Int32s
 
 if TYPE_CHECKING:
     import highspy
+    from highspy._core import _Highs
 
 TOLERANCE = 1e-9
 """Feasibility tolerance of a row whose largest coefficient is about 1."""
@@ -84,22 +85,16 @@ def minimize(
             ProgramSolution(np.empty(0), 0.0, np.zeros(len(problem.limits)), 0.0) if possible else None
         ), not possible
     import highspy
-    from highspy._core import _Highs
 
-    highs = _Highs()  # the public class writes to stdout before the option is set
-    for option, value in {
-        "output_flag": False,
-        "threads": 1,
-        "primal_feasibility_tolerance": TOLERANCE,
-        "mip_feasibility_tolerance": TOLERANCE,
-        "mip_rel_gap": 0.0,
-        "mip_abs_gap": gap,
-        "objective_target": target,
-        "mip_max_nodes": highspy.kHighsIInf if nodes is None else nodes,
-        "time_limit": time_limit_s,
-        "presolve": "choose" if presolve else "off",
-    }.items():
-        highs.setOptionValue(option, value)
+    highs = _open_solver(
+        {
+            "mip_abs_gap": gap,
+            "objective_target": target,
+            "mip_max_nodes": highspy.kHighsIInf if nodes is None else nodes,
+            "time_limit": time_limit_s,
+            "presolve": "choose" if presolve else "off",
+        }
+    )
     highs.passModel(_make_model(problem, integer_columns))
     if start is not None:
         solution = highspy.HighsSolution()
@@ -123,6 +118,23 @@ def minimize(
     bound = float(info.mip_dual_bound) if integer_columns else value
     columns = np.array(solution.col_value)
     return ProgramSolution(columns, value, np.maximum(prices, 0.0), bound), False
+
+
+def _open_solver(options: dict[str, Any]) -> "_Highs":
+    """Return a silent HiGHS solver with one thread."""
+    from highspy._core import _Highs
+
+    highs = _Highs()  # the public class writes to stdout before the option is set
+    fixed = {
+        "output_flag": False,
+        "threads": 1,
+        "primal_feasibility_tolerance": TOLERANCE,
+        "mip_feasibility_tolerance": TOLERANCE,
+        "mip_rel_gap": 0.0,
+    }
+    for option, value in (fixed | options).items():
+        highs.setOptionValue(option, value)
+    return highs
 
 
 def _make_model(problem: LinearProgram, whole: int) -> "highspy.HighsLp":
