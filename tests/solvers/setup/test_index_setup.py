@@ -129,6 +129,7 @@ def wide_table(rows: int, features: int) -> FeatureTable:
     return dataset
 
 
+@pytest.mark.slow
 def test_features_left_out_of_the_index_have_paid_for_their_groups() -> None:
     table = wide_table(200, 23)
     plan = fit(table, IndexOptions(folds=2, max_models=60), np.random.default_rng(0), BuildContext()).plan

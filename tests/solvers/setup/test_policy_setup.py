@@ -64,6 +64,7 @@ def fitted(options: PolicyOptions, table: FeatureTable) -> PolicyPlan:
     return fit(table, options, np.random.default_rng(0), BuildContext()).plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["subsets", "grown"])
 def test_a_group_of_no_cost_and_one_of_a_single_feature_are_additive_costs(graph: str) -> None:
     options = QUICK.model_copy(update={"graph": graph, "points": 4})
