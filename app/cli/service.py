@@ -28,8 +28,8 @@ from models.version_evaluation import VersionEvaluation
 from solvers import KINDS
 
 V = TypeVar("V", bound=BaseModel)
-_PATIENCE_S = 30.0
-"""Seconds to wait for a reply, in addition to what the server may take to solve."""
+_TIMEOUT = httpx.Timeout(600.0, connect=10.0)
+"""A server replies to an upload only after it has checked all rows."""
 _PAGE = 1000
 
 
@@ -57,7 +57,7 @@ def _connect(url: str, settings: Settings) -> httpx.Client:
     if key is not None and not key.isascii():
         raise ParsimonyError("PARSIMONY_KEY contains characters that are not allowed in a key; copy it again")
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    return httpx.Client(base_url=url, headers=headers, timeout=_PATIENCE_S + settings.solve_timeout_s)
+    return httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT)
 
 
 class ServiceClient:
