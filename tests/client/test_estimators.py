@@ -223,6 +223,7 @@ def test_searches_choose_a_budget_within_a_pipeline() -> None:
     assert clone(cascades.best_estimator_).get_params()["budget"] == cascades.best_params_["budget"]
 
 
+@pytest.mark.slow
 def test_searches_choose_arguments_of_the_estimators() -> None:
     learned, _, labels, _ = tumors()
     grid = {"forest__max_depth": [1, 4]}

@@ -106,6 +106,7 @@ def test_a_complete_trace_stays_as_it_is() -> None:
     assert not list(list_missing_call_warnings(complete))
 
 
+@pytest.mark.slow
 def test_the_choices_of_a_log_are_todays_baseline() -> None:
     world = LoggedWorld(3, 400)
     trace, rows = estimated(world.trace()), np.arange(400)

@@ -186,6 +186,7 @@ def test_an_error_of_the_cost_widens_the_intervals() -> None:
     assert spread[1] == pytest.approx(np.hypot(spread[0], 0.2 / today), rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_gain_over_today_has_an_interval_that_covers() -> None:
     covered = []
     for seed in range(200):

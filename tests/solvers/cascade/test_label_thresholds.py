@@ -112,6 +112,7 @@ def test_labels_that_matter_gain_at_every_budget(plan: CascadePlan) -> None:
     assert gains.max() > 0.04
 
 
+@pytest.mark.slow
 def test_what_is_promised_holds_on_unseen_rows() -> None:
     """Over 20 builds, accuracies and costs of points are within 1.96 standard errors in about 95 of 100 cases."""
     unseen, within = trace(40_000, 3), []
@@ -129,6 +130,7 @@ def test_what_is_promised_holds_on_unseen_rows() -> None:
     assert np.mean(within, axis=0).min() > 0.88
 
 
+@pytest.mark.slow
 def test_labels_without_effects_have_no_thresholds_of_their_own() -> None:
     chosen = [len(build(trace(800, seed, bias=0.0)).point_labels) for seed in range(10)]
     assert sum(count > 0 for count in chosen) <= 3

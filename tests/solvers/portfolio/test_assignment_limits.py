@@ -186,6 +186,7 @@ def embedding_plan() -> PortfolioPlan:
     return fit(trace, options, np.random.default_rng(0), BuildContext()).plan
 
 
+@pytest.mark.slow
 def test_budgets_hold_the_embeddings_and_the_feature_classifier_answers_for_free() -> None:
     made = embedding_plan()
     given = assigned(made, budget=4, groups={"labels": LABELS, "limits": {"acme": {"budget": 3}}})

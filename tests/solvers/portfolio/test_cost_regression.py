@@ -109,6 +109,7 @@ def test_single_routes_spend_no_more_than_their_budget_on_average() -> None:
     assert -0.07 < np.mean(over) < 0.01
 
 
+@pytest.mark.slow
 def test_a_single_decision_tells_its_own_expected_cost() -> None:
     plan, fresh = built(0), world(300, 5)
     costs = plan.predict_costs(fresh.embeddings)

@@ -95,7 +95,8 @@ def test_both_estimators_are_ahead_of_single_classifiers_where_embeddings_tell(e
     assert np.mean(gained) > 0.03
 
 
-@pytest.mark.parametrize("seed", first_quick(range(2)))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
 def test_an_embedding_that_tells_nothing_ends_at_single_classifiers(seed: int) -> None:
     plan = built(seed=seed, useless=True).plan
     vectors, right = drawn(50 + seed, 8000, useless=True)
@@ -192,7 +193,8 @@ def test_equal_embeddings_are_never_in_two_folds() -> None:
     assert np.bincount(fold, minlength=cross_fit.FOLDS).min() >= 27
 
 
-@pytest.mark.parametrize("kinds", first_quick([60, 3, 1]))
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [60, 3, 1])
 def test_queries_of_a_few_kinds_are_told_apart(kinds: int) -> None:
     rng = np.random.default_rng(kinds)
     centres, chances = rng.normal(size=(kinds, 8)), rng.choice([0.1, 0.95], size=(kinds, 3))
