@@ -21,7 +21,7 @@ from app.observability.metrics import Metrics
 from app.observability.tracing import Tracing
 from app.processes.garbage_collection import frozen_heap
 from app.processes.parent_death import die_with_parent
-from app.processes.priority import BUILDS_NICE, lower_priority
+from app.processes.priority import UPLOADS_NICE, lower_priority
 from app.processes.sandbox import Sandbox
 from app.recording.writer import RecordingWriter
 from app.routes.dependencies import AppContext
@@ -92,7 +92,7 @@ async def _open_context(stack: AsyncExitStack, settings: Settings, metrics: Metr
     counting = stack.enter_context(repos.with_short_timeouts(BUDGET_TIMEOUT_S))
     catalog = Catalog(polled.artifacts)
     upload_sandbox = _open_sandbox(
-        stack, Sandbox(UPLOAD_TIMEOUT_S, imports=("app.store.dataset_upload",), nice=BUILDS_NICE)
+        stack, Sandbox(UPLOAD_TIMEOUT_S, imports=("app.store.dataset_upload",), nice=UPLOADS_NICE)
     )
     writer = RecordingWriter(settings.recordings_dir, metrics)
     stack.push_async_callback(asyncio.to_thread, writer.close)

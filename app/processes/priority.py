@@ -1,8 +1,10 @@
-"""Process priorities (nice values): decisions first, then batches, then builds."""
+"""Process priorities (nice values): decisions first, then uploads, batches, and builds."""
 
 import os
 import threading
 
+UPLOADS_NICE = 5
+"""Callers wait for uploads: with the value of builds, these took a minute on a busy machine, and callers timed out."""
 BATCHES_NICE = 10
 BUILDS_NICE = 19
 

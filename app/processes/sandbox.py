@@ -35,7 +35,7 @@ class Sandbox:
     Args:
         limit_s: time limit of one piece of work in seconds, excluding the start of the process.
         imports: modules that the process imports at its start.
-        nice: nice value of the process; it is above that of decisions.
+        nice: nice value of the work; it is above that of decisions.
     """
 
     def __init__(self, limit_s: float, imports: Sequence[str] = (), nice: int = 0) -> None:
@@ -127,9 +127,9 @@ def _work(link: Connection, parent: int, imports: Sequence[str], nice: int) -> N
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the server, which ends us
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: us first
-    raise_nice_value(0, nice)
     for name in imports:
         import_module(name)
+    raise_nice_value(0, nice)  # not before the imports: on a busy machine they would take longer than ``_START_S``
     link.send("started")
     with suppress(EOFError):
         while True:
