@@ -5,14 +5,16 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, FilePath, SecretStr, field_validator
+from pydantic import BeforeValidator, Field, FilePath, SecretStr, field_validator, model_validator
+from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.environment_file import EnvironmentFile, parse_comma_list, validate_host_patterns
 from models.base import NAME_PATTERN
+from models.team_quota import EVERY_TEAM, NO_QUOTA, TeamQuota
 
 Role = Literal["decide", "build"]
 PREFIX = "PARSIMONY_"
@@ -43,6 +45,11 @@ def _hashed(text: str) -> dict[bytes, KeyGrant]:
             raise ValueError(f"duplicate key in entry {position}")
         grants[digest] = KeyGrant("build" if role == "build" else "decide", team)
     return grants
+
+
+def _parse_json(value: object) -> object:
+    """Parse a text; what is not JSON is refused like any other value."""
+    return from_json(value) if isinstance(value, str) else value
 
 
 def misspelled_settings(environ: Iterable[str]) -> dict[str, str]:
@@ -87,6 +94,11 @@ class Settings(BaseSettings):
         description="API keys as `key:role,…` or `key:role@team,…`; role `decide` may read, decide, and run, `build` "
         "may also change; budgets may limit what a team spends; unset: no authentication. The server keeps only the "
         "SHA-256 hash of each key",
+    )
+    team_quotas: Annotated[dict[str, TeamQuota], NoDecode, BeforeValidator(_parse_json)] = Field(
+        default={},
+        description='quotas of teams as JSON: `{"search": {"open_builds": 2, "requests_per_second": 50}}`; `*`: all '
+        "teams that are not listed",
     )
     max_body_bytes: int = Field(
         default=256 * _MEBIBYTE,
@@ -210,6 +222,28 @@ class Settings(BaseSettings):
             if not re.fullmatch(r"(file:///|(s3|gs|az)://[^/*?\[]+)[^*?\[]*", location):
                 raise ValueError(f"must be locations like file:///data or s3://bucket/folder, got {location!r}")
         return value
+
+    @model_validator(mode="after")
+    def _quotas_are_of_teams(self) -> Self:
+        unknown = sorted(self.team_quotas.keys() - self.teams - ({EVERY_TEAM} if self.teams else set()))
+        if unknown:
+            known = ", ".join(sorted(self.teams)) or "none"
+            raise ValueError(f"team_quotas: no API key has the team {unknown[0]!r}; teams: {known}")
+        return self
+
+    @property
+    def teams(self) -> set[str]:
+        """The teams of the API keys."""
+        return {grant.team for grant in self.api_keys.values() if grant.team}
+
+    def find_quota(self, team: str) -> TeamQuota:
+        """Return the quota of a team; keys without a team have none."""
+        return self.team_quotas.get(team) or self.team_quotas.get(EVERY_TEAM, NO_QUOTA) if team else NO_QUOTA
+
+    def team_rates(self) -> dict[str, float]:
+        """Return the maximum requests per second of each team that has one."""
+        rates = {team: self.find_quota(team).requests_per_second for team in self.teams}
+        return {team: rate for team, rate in rates.items() if rate is not None}
 
     @property
     def recordings_dir(self) -> Path:

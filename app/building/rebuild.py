@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.processes.clock import SECONDS_PER_DAY, current_timestamp
+from app.store.build_owners import BuildOwner
 from app.store.datasets import hash_dataset
 from app.store.feedback import FeedbackRow
 from app.store.repositories import Repositories
@@ -34,13 +35,14 @@ class PreparedRebuild:
     change_point: int | None
 
 
-def start_rebuild(repos: Repositories, record: ArtifactRecord, options: RebuildRequest) -> Rebuild:
+def start_rebuild(repos: Repositories, record: ArtifactRecord, options: RebuildRequest, owner: BuildOwner) -> Rebuild:
     """Queue the build of the next version.
 
     Raises the errors of ``prepare_rebuild`` and of a build request.
     """
+    repos.builds.check_room(owner)  # before rows are stored for a build that is refused
     prepared = prepare_rebuild(repos, record, options)
-    build = repos.builds.enqueue_build(prepared.request)
+    build = repos.builds.enqueue_build(prepared.request, owner=owner)
     counts = {name: getattr(prepared, name) for name in ("old_rows", "new_rows", "change_point")}
     return Rebuild(**dict(build), **counts)
 

@@ -1,8 +1,11 @@
 """API key authentication with roles, and rate limits; ASGI middleware."""
 
+import asyncio
 import hmac
+from collections.abc import Mapping
 from hashlib import sha256
 from ipaddress import IPv6Network
+from types import MappingProxyType
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -29,6 +32,8 @@ _LOGGED = ("/rows", "/truths")
 """Paths of recordings to which clients with the role ``decide`` may post."""
 _OPERATORS = ("/v1/budgets", "/v1/spend")
 """Paths where even reading requires the role ``build``: they show the spend of every team."""
+MAX_WAIT_S = 0.5
+"""How long a request may wait for the rate of its team: clients that wait for replies slow down, and get no error."""
 _OF_ALL = "/v1/batches"
 """Paths where no operation requires the role ``build``: clients that may run items may run and cancel batches."""
 
@@ -41,11 +46,20 @@ class ApiKeyAuth:
     Args:
         grants: role and team of each key, by the key's SHA-256.
         rate: requests per second and key, or per address for requests without a known key; None for no limit.
+        team_rates: requests per second of all keys of a team; teams that are missing have no limit. Further requests
+            wait up to ``MAX_WAIT_S``, and are refused if that is not enough.
     """
 
-    def __init__(self, app: ASGIApp, grants: dict[bytes, KeyGrant], rate: float | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        grants: dict[bytes, KeyGrant],
+        rate: float | None = None,
+        team_rates: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         self.app, self.grants = app, grants
         self._buckets = None if rate is None else RateLimiter(rate)
+        self._teams = {team: RateLimiter(most) for team, most in team_rates.items()}
         self._guards = bool(grants) or rate is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,6 +71,9 @@ class ApiKeyAuth:
                     scope["state"]["route"] = "limited"  # as the metrics are to call it
                 await response(scope, receive, send)
                 return
+            wait = scope["state"].get("wait_s")
+            if wait:
+                await asyncio.sleep(wait)
         await self.app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> ParsimonyError | None:
@@ -69,6 +86,11 @@ class ApiKeyAuth:
             wait = self._buckets.take(digest if role else client_network(scope))
             if wait:
                 return TooManyRequests(f"rate limit exceeded (PARSIMONY_RATE_LIMIT); retry in {wait:.3g} s", wait)
+        if grant is not None and grant.team in self._teams:
+            wait = scope["state"]["wait_s"] = self._teams[grant.team].take(grant.team, MAX_WAIT_S)
+            if wait > MAX_WAIT_S:
+                reason = f"rate limit of team {grant.team!r} exceeded (PARSIMONY_TEAM_QUOTAS)"
+                return TooManyRequests(f"{reason}; retry in {wait:.3g} s", wait)
         if not self.grants or not scope["path"].startswith(_GUARDED):
             return None
         if role is None:

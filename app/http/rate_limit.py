@@ -18,18 +18,20 @@ class RateLimiter:
     def __len__(self) -> int:
         return len(self._held)
 
-    def take(self, caller: Hashable) -> float:
-        """Take a token; return 0, or the seconds until one is available. O(1).
+    def take(self, caller: Hashable, max_wait_s: float = 0.0) -> float:
+        """Take a token if one is available within ``max_wait_s``; return the seconds until then. O(1).
 
         >>> buckets = RateLimiter(2.0, clock=lambda: 0.0)
         >>> [buckets.take("a") for _ in range(3)], buckets.take("b")
         ([0.0, 0.0, 0.5], 0.0)
+        >>> [buckets.take("b", max_wait_s=1.0) for _ in range(5)]  # the last two take none
+        [0.0, 0.5, 1.0, 1.5, 1.5]
         """
         now = self._clock()
         tokens, before = self._held.pop(caller, (self._most, now))
         tokens = min(self._most, tokens + (now - before) * self._rate)
         wait = max(0.0, (1.0 - tokens) / self._rate)
-        self._held[caller] = (tokens if wait else tokens - 1.0, now)
+        self._held[caller] = (tokens if wait > max_wait_s else tokens - 1.0, now)
         if len(self._held) > MAX_CLIENTS:
             self._held.popitem(last=False)
         return wait

@@ -3,7 +3,7 @@
 from fastapi import Depends, Response
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, PathName, error_responses, require_store
+from app.routes.dependencies import InContext, PathName, error_responses, find_build_owner, require_store
 from models import Build
 from models.advice import Advice, AdviceRequest
 
@@ -21,7 +21,7 @@ def start_advice(request: AdviceRequest, context: InContext, response: Response)
 
     Follow it as a build; then get the dataset's advice.
     """
-    build = context.repos.builds.enqueue_advice(request)
+    build = context.repos.builds.enqueue_advice(request, find_build_owner(context))
     response.headers["Location"] = f"/v1/builds/{build.id}"
     return build
 

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from app.building.rebuild import start_rebuild
 from app.http.json_bodies import JsonRouter, require_media_type
 from app.processes.clock import current_timestamp
-from app.routes.dependencies import AppContext, InContext, PathName, error_responses, require_store
+from app.routes.dependencies import AppContext, InContext, PathName, error_responses, find_build_owner, require_store
 from app.routes.dependencies import Version as ActiveVersion
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
 from app.serving.loaded_artifact import get_original_bytes
@@ -130,7 +130,8 @@ def rebuild_artifact(
     The selected rows are stored as a dataset. After a drift alarm, only rows since the change point are used, if there
     are at least 200. So the new version fits the changed data. `since`, `only_new`, and `half_life` select other rows.
     """
-    started = start_rebuild(context.repos, context.repos.artifacts.get_record(kind, name, version), body)
+    record, owner = context.repos.artifacts.get_record(kind, name, version), find_build_owner(context)
+    started = start_rebuild(context.repos, record, body, owner)
     response.headers["Location"] = f"/v1/builds/{started.id}"
     return started
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from app.http.json_bodies import JsonRouter
 from app.processes.clock import current_timestamp, seconds_between
-from app.routes.dependencies import AppContext, InContext, error_responses, require_store
+from app.routes.dependencies import AppContext, InContext, error_responses, find_build_owner, require_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
 from models import Build, BuildRequest, ParsimonyError
 
@@ -40,7 +40,7 @@ def start_build(request: BuildRequest, context: InContext, response: Response) -
 
     Equal datasets, params, and seeds result in equal artifacts, byte for byte.
     """
-    build = context.repos.builds.enqueue_build(request)
+    build = context.repos.builds.enqueue_build(request, owner=find_build_owner(context))
     response.headers["Location"] = f"/v1/builds/{build.id}"
     return build
 

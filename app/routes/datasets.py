@@ -15,7 +15,15 @@ from starlette.datastructures import FormData
 from app.http.json_bodies import JsonRouter, require_media_type
 from app.processes.clock import current_timestamp
 from app.routes.dataset_uploads import receive_form, reply_stored
-from app.routes.dependencies import AppContext, InContext, PathName, error_responses, require_store, run_in_solver
+from app.routes.dependencies import (
+    AppContext,
+    InContext,
+    PathName,
+    error_responses,
+    find_build_owner,
+    require_store,
+    run_in_solver,
+)
 from app.routes.entity_tags import IfMatch, IfNoneMatch, check_preconditions, make_etag
 from app.routes.forms import copy_part, read_bytes_part, read_file_part, require_disk_space
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
@@ -253,7 +261,7 @@ def _store_or_enqueue(
         allow(context.repos.datasets.get_info(name).sha256)
     except UnknownDataset:
         allow(None)
-    return context.repos.builds.enqueue_source(name, spec, source)
+    return context.repos.builds.enqueue_source(name, spec, source, find_build_owner(context))
 
 
 def _store(

@@ -32,6 +32,7 @@ from app.serving.classifier_names import ClassifierNames
 from app.serving.rollouts import RolloutSplitter
 from app.settings import Settings
 from app.store.budgets import StoredBudget
+from app.store.build_owners import BuildOwner
 from app.store.conversations import Conversations
 from app.store.demo_progress import DemoProgress
 from app.store.item_tables import check_item_count
@@ -197,6 +198,12 @@ def read_batch(context: AppContext, kind: type[V], body: bytes, what: str = "ite
     if count <= most:
         check_batch_size(context, count, what)
     return validate_in_chunks(kind, content, len(body), most)
+
+
+def find_build_owner(context: AppContext) -> BuildOwner:
+    """Return the team of a request, and how many open builds it may have."""
+    team = context.payer.team
+    return BuildOwner(team, context.settings.find_quota(team).open_builds)
 
 
 def check_batch_size(context: AppContext, count: int, what: str) -> None:

@@ -14,6 +14,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from app.processes.clock import current_timestamp, seconds_between
+from app.store.build_owners import NO_TEAM, BuildOwner, add_owner, remove_owner, require_room
 from app.store.client import Pipeline, Store, make_store_key, translate_errors
 from app.store.conversation_windows import require_same_window
 from app.store.datasets import OPEN_BUILDS
@@ -62,7 +63,12 @@ class Builds:
         self._queue, self._queue_limit, self._timeout_s = JobQueue(store), queue_limit, timeout_s
 
     def enqueue_build(
-        self, request: BuildRequest, *, in_background: bool = False, build_id: str | None = None
+        self,
+        request: BuildRequest,
+        *,
+        in_background: bool = False,
+        build_id: str | None = None,
+        owner: BuildOwner = NO_TEAM,
     ) -> Build:
         """Queue a build.
 
@@ -72,7 +78,7 @@ class Builds:
         Raises:
             InvalidRequest: the options are not valid for the kind or the dataset.
             UnknownDataset: the dataset was not found.
-            TooManyBuilds: the queue is full.
+            TooManyBuilds: the queue is full, or the team has its maximum of open builds.
         """
         kind, options = validate_build_request(request)
         build = _queued(
@@ -85,9 +91,9 @@ class Builds:
             guarantees=request.guarantees,
             activate=request.activate,
         )
-        return self._enqueue(build, lambda raw: check_dataset(kind, options, request, raw), in_background)
+        return self._enqueue(build, lambda raw: check_dataset(kind, options, request, raw), in_background, owner)
 
-    def enqueue_advice(self, request: AdviceRequest) -> Build:
+    def enqueue_advice(self, request: AdviceRequest, owner: BuildOwner = NO_TEAM) -> Build:
         """Queue one job that builds and compares all kinds for advice.
 
         Raises InvalidRequest, UnknownDataset, or TooManyBuilds.
@@ -96,21 +102,23 @@ class Builds:
 
         limits = request.model_dump(mode="json", exclude={"dataset", "seed"})
         build = _queued(kind=ADVICE, name=request.dataset, dataset=request.dataset, params=limits, seed=request.seed)
-        return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
+        return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)), owner=owner)
 
-    def enqueue_source(self, name: str, spec: Value, source: DatasetSource) -> Build:
+    def enqueue_source(self, name: str, spec: Value, source: DatasetSource, owner: BuildOwner = NO_TEAM) -> Build:
         """Queue a job that checks a source's files and stores a sample as a dataset.
 
-        Raises TooManyBuilds if the queue is full.
+        Raises TooManyBuilds if the queue is full, or the team has its maximum of open builds.
         """
         params = {"spec": spec.model_dump(mode="json"), "source": source.model_dump(mode="json")}
-        return self._enqueue(_queued(kind=SOURCE, name=name, dataset=name, params=params, seed=source.seed))
+        build = _queued(kind=SOURCE, name=name, dataset=name, params=params, seed=source.seed)
+        return self._enqueue(build, owner=owner)
 
     def _enqueue(
         self,
         build: Build,
         check: Callable[[bytes | None], None] = lambda record: None,
         in_background: bool = False,
+        owner: BuildOwner = NO_TEAM,
     ) -> Build:
         """Queue a build after checking its dataset; an existing build of this id is returned."""
         dataset_key = make_store_key("dataset", build.dataset)
@@ -119,11 +127,10 @@ class Builds:
             if pipe.exists(_record(build.id)):
                 return _read_watched(pipe, build.id)
             check(cast("bytes | None", pipe.get(dataset_key)))
-            waiting = _count_queued(pipe)
-            if waiting >= self._queue_limit:
-                raise TooManyBuilds(f"queue full: {waiting} builds, maximum is {self._queue_limit}; retry later")
+            self._require_room(pipe, owner)
             number = int(cast("bytes | None", pipe.get(_NUMBER)) or 0) + 1
             pipe.multi()
+            add_owner(pipe, build.id, owner)
             pipe.set(_NUMBER, number)
             pipe.zadd(_ALL, {build.id: number})
             pipe.sadd(OPEN_BUILDS, build.id)
@@ -136,6 +143,16 @@ class Builds:
         with suppress(StoreUnavailable, StoreRefused):  # it is queued, whatever comes after: the next one forgets
             self._forget_old()
         return queued
+
+    def check_room(self, owner: BuildOwner) -> None:
+        """Raise TooManyBuilds if a build of a team would be refused now."""
+        self._store.run_transaction(lambda pipe: self._require_room(pipe, owner), OPEN_BUILDS)
+
+    def _require_room(self, pipe: Pipeline, owner: BuildOwner) -> None:
+        waiting = _count_queued(pipe)
+        if waiting >= self._queue_limit:
+            raise TooManyBuilds(f"queue full: {waiting} builds, maximum is {self._queue_limit}; retry later")
+        require_room(pipe, owner)
 
     def get(self, build_id: str) -> Build:
         """Return a build; raises UnknownBuild."""
@@ -381,6 +398,7 @@ def _write_end(pipe: Pipeline, build: Build, status: BuildStatus, error: str | N
         pipe.hincrbyfloat(_DURATIONS, f"{build.kind}:seconds", seconds_between(ended.started_at, finished))
     pipe.srem(OPEN_BUILDS, build.id)
     pipe.hdel(_BEATS, build.id)
+    remove_owner(pipe, build.id)
     return ended
 
 

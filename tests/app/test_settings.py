@@ -117,3 +117,36 @@ def test_only_a_name_that_is_nearly_right_is_told_with_the_right_one() -> None:
         == {}
     )
     assert misspelled_settings(["MAX_BACTH", "PARSIMONIOUS_MAX_BACTH"]) == {}
+
+
+KEYS_OF_TEAMS = "k:decide@red"
+
+
+@pytest.mark.parametrize(
+    ("keys", "quotas", "named"),
+    [
+        (KEYS_OF_TEAMS, '{"blue": {"open_builds": 1}}', "'blue'"),
+        ("k:decide", '{"red": {"open_builds": 1}}', "'red'"),
+        ("k:decide", '{"*": {"open_builds": 1}}', "teams: none"),
+        (KEYS_OF_TEAMS, '{"red": {"builds": 1}}', "builds"),
+        (KEYS_OF_TEAMS, '{"red": {"open_builds": 0}}', "open_builds"),
+        (KEYS_OF_TEAMS, '{"red": {"requests_per_second": 0}}', "requests_per_second"),
+        (KEYS_OF_TEAMS, '{"red":', "team_quotas"),
+        (KEYS_OF_TEAMS, "[]", "team_quotas"),
+    ],
+)
+def test_quotas_that_apply_to_no_team_are_refused(
+    keys: str, quotas: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARSIMONY_API_KEYS", keys)
+    monkeypatch.setenv("PARSIMONY_TEAM_QUOTAS", quotas)
+    with pytest.raises(ValidationError) as refused:
+        Settings()
+    assert named in str(refused.value)
+
+
+def test_a_team_without_a_quota_of_its_own_has_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARSIMONY_API_KEYS", "a:build@red,b:build@blue,c:build")
+    monkeypatch.setenv("PARSIMONY_TEAM_QUOTAS", '{"red": {"open_builds": 3}, "*": {"open_builds": 1}}')
+    settings = Settings()
+    assert [settings.find_quota(team).open_builds for team in ("red", "blue", "")] == [3, 1, None]

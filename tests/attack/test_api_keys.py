@@ -57,6 +57,38 @@ def test_no_object_of_ours_holds_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(seen) > 20
 
 
+def test_the_keys_of_a_team_share_its_rate_and_other_teams_have_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARSIMONY_API_KEYS", "a:decide@red,b:build@red,c:decide@blue,d:decide@green,e:decide")
+    monkeypatch.setenv(
+        "PARSIMONY_TEAM_QUOTAS", '{"red": {"requests_per_second": 0.01}, "*": {"requests_per_second": 0.02}}'
+    )
+    settings = Settings()
+    assert settings.team_rates() == {"red": 0.01, "blue": 0.02, "green": 0.02}
+    access = ApiKeyAuth(accept, settings.api_keys, team_rates=settings.team_rates())
+
+    def ask_as(key: str) -> int:
+        return answer(access, scope_of("GET", "/v1/datasets", authorization=f"Bearer {key}".encode()))[0]
+
+    assert [ask_as(key) for key in "aabb"] == [200, 429, 429, 429]
+    assert [ask_as(key) for key in "ccdd"] == [200, 429] * 2
+    assert [ask_as("e") for _ in range(9)] == [200] * 9
+
+
+def test_a_request_beyond_the_rate_of_its_team_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    keys = {sha256(b"a").digest(): KeyGrant("decide", "red")}
+    access = ApiKeyAuth(accept, keys, team_rates={"red": 5.0})
+    access._teams["red"] = RateLimiter(5.0, clock=lambda: 0.0)
+    monkeypatch.setattr("app.http.api_key_auth.asyncio.sleep", sleep)
+    scopes = [scope_of("GET", "/v1/datasets", authorization=b"Bearer a") for _ in range(9)]
+    assert [answer(access, scope)[0] for scope in scopes] == [200] * 7 + [429] * 2
+    assert slept == pytest.approx([0.2, 0.4])
+
+
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     keys = f"{SECRETS[0]}:decide,{SECRETS[1]}:build"

@@ -1,6 +1,7 @@
 """Builds: what may follow on what, the queue's limit, and the watch over builds whose worker has died."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
@@ -9,6 +10,7 @@ from app.building.watchdog import HEARTBEAT_TIMEOUT_S, MAX_CHECK_GAP_S, Watchdog
 from app.processes.clock import current_timestamp
 from app.store import builds as module
 from app.store.batches import Batches
+from app.store.build_owners import BuildOwner
 from app.store.builds import Builds
 from app.store.client import Store, make_store_key
 from app.store.repositories import Repositories
@@ -44,6 +46,31 @@ def publish(repos: Repositories, build_id: str, *, between: Callable[[], Any] = 
         commit=commit,
         watched=(Builds.watch_cancellation(build_id),),
     )
+
+
+def test_open_builds_of_a_team_are_bounded_and_ended_ones_do_not_count(builds: Builds) -> None:
+    red, blue = BuildOwner("red", 2), BuildOwner("blue", 1)
+
+    def start(owner: BuildOwner) -> str | None:
+        try:
+            return builds.enqueue_build(stored.request(), owner=owner).id
+        except TooManyBuilds:
+            return None
+
+    with ThreadPoolExecutor(6) as pool:
+        ids = [one for one in pool.map(start, [red] * 6) if one]
+    assert len(ids) == 2
+    with pytest.raises(TooManyBuilds):
+        builds.check_room(red)
+    builds.check_room(blue)
+    assert start(blue)
+    assert start(BuildOwner())
+    builds.start_build(ids[1])
+    assert not start(red), "a running build counts, too"
+    builds.cancel(ids[0])
+    builds.check_room(red)
+    assert start(red)
+    assert not start(red)
 
 
 def ended(builds: Builds, status: BuildStatus) -> Build:
