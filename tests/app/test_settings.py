@@ -145,6 +145,11 @@ def test_quotas_that_apply_to_no_team_are_refused(
     assert named in str(refused.value)
 
 
+def test_workers_and_commands_have_quotas_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARSIMONY_TEAM_QUOTAS", '{"red": {"open_builds": 1}}')
+    assert Settings().team_rates() == {}
+
+
 def test_a_team_without_a_quota_of_its_own_has_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARSIMONY_API_KEYS", "a:build@red,b:build@blue,c:build")
     monkeypatch.setenv("PARSIMONY_TEAM_QUOTAS", '{"red": {"open_builds": 3}, "*": {"open_builds": 1}}')
