@@ -84,7 +84,7 @@ def describe_parameter(each: Any) -> tuple[str, ...]:
 
 def format_default(default: Any) -> str:
     """Return a default value as code, or nothing if it means unset."""
-    return "" if default in (None, False, "", {}) else f"`{default}`"
+    return "" if default is None or default is False or default in ("", {}) else f"`{default}`"
 
 
 def list_settings() -> Iterator[str]:
