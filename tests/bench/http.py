@@ -8,17 +8,15 @@ import argparse
 import json
 import os
 import socket
-import statistics
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import psutil
-from rich.console import Console
-from rich.table import Table
 
 from tests.bench._applications import running_application
+from tests.bench._rounds import print_ratios, read_reply
 from tests.conftest import upload
 from tests.support.samples import FEATURES_SPEC, feature_columns, to_csv
 from tests.support.servers import Server, running_server, wait_for
@@ -70,7 +68,9 @@ def main() -> None:
         for _ in range(ROUNDS):
             for name, (each, request) in asked.items():
                 rounds[name].append(_round(*each, *request))
-    _print(rounds)
+    title = f"server CPU per request, {ROUNDS} rounds of {WAVES * CONNECTIONS}"
+    peers = {"times bare ASGI": BARE, "times a constant": CONSTANT}
+    print_ratios(title, ("request", "median µs"), rounds, peers)
 
 
 def _build_policy(server: Server) -> None:
@@ -97,9 +97,7 @@ def _round(process: psutil.Process, port: int, target: str, body: bytes) -> floa
             for connection in connections:
                 connection.sendall(request)
             for connection in connections:
-                reply = connection.recv(65536)
-                while not reply.endswith(b"}"):
-                    reply += connection.recv(65536)
+                reply = read_reply(connection)
                 assert reply.startswith(b"HTTP/1.1 200"), reply
         after = process.cpu_times()
     finally:
@@ -107,20 +105,6 @@ def _round(process: psutil.Process, port: int, target: str, body: bytes) -> floa
             connection.close()
     spent = after.user + after.system - before.user - before.system
     return spent / (WAVES * CONNECTIONS) * 1e6
-
-
-def _print(rounds: dict[str, list[float]]) -> None:
-    table = Table(title=f"server CPU per request, {ROUNDS} rounds of {WAVES * CONNECTIONS}", title_justify="left")
-    for name in ("request", "median µs", "times bare ASGI", "spread", "times a constant", "spread"):
-        table.add_column(name, justify="left" if name == "request" else "right")
-    for name, spent in rounds.items():
-        cells = [f"{statistics.median(spent):.1f}"]
-        for peer in (BARE, CONSTANT):
-            ratios = [mine / other for mine, other in zip(spent, rounds[peer], strict=True)]
-            cells += [f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f}-{max(ratios):.2f}"]
-        table.add_row(name, *cells)
-    console = Console()
-    Console(width=None if console.is_terminal else 80).print(table)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ from typing import Any
 import aiohttp
 import numpy as np
 import psutil
-from rich.console import Console
 from rich.table import Table
 
 from tests.bench._applications import running_application
 from tests.bench._litellm import running_litellm
+from tests.bench._rounds import print_table
 from tests.conftest import upload
 from tests.support.servers import running_server
 
@@ -131,8 +131,7 @@ def _print(rounds: dict[str, list[Round]]) -> None:
         table.add_row(
             name, *(cpu if spent[0] else ("", "", "")), *(f"{np.percentile(waits, at):.2f}" for at in (50, 99))
         )
-    console = Console()
-    Console(width=None if console.is_terminal else 80).print(table)
+    print_table(table)
 
 
 if __name__ == "__main__":

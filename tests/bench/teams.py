@@ -7,7 +7,6 @@ a quota of 200 requests per second. The other team waits for no ``Retry-After``,
 import argparse
 import multiprocessing
 import socket
-import statistics
 import tempfile
 import threading
 import time
@@ -16,9 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from tests.bench._rounds import print_ratios, read_reply
 from tests.conftest import upload
 from tests.support.servers import Server, running_server
 
@@ -43,7 +41,8 @@ def main() -> None:
             for name, server in servers.items():
                 with _greedy_team(server):
                     latencies[f"with the other, {name}"].append(_measure_p99(server))
-    _print(latencies)
+    title = f"p99 of a team's look-ups, {ROUNDS} rounds of {REQUESTS}"
+    print_ratios(title, ("the team", "median ms"), latencies, {"times alone": "alone"})
 
 
 @contextmanager
@@ -87,10 +86,7 @@ def _look_up(key: str) -> bytes:
 
 def _ask(connection: socket.socket, request: bytes) -> bytes:
     connection.sendall(request)
-    reply = connection.recv(65536)
-    while not reply.endswith(b"}"):
-        reply += connection.recv(65536)
-    return reply
+    return read_reply(connection)
 
 
 def _measure_p99(server: Server) -> float:
@@ -103,19 +99,6 @@ def _measure_p99(server: Server) -> float:
             taken.append(time.perf_counter() - began)
             time.sleep(PAUSE_S)
     return float(np.quantile(taken, 0.99) * 1e3)
-
-
-def _print(latencies: dict[str, list[float]]) -> None:
-    table = Table(title=f"p99 of a team's look-ups, {ROUNDS} rounds of {REQUESTS}", title_justify="left")
-    for name in ("the team", "median ms", "spread", "times alone", "spread"):
-        table.add_column(name, justify="left" if name == "the team" else "right")
-    for name, each in latencies.items():
-        ratios = [mine / alone for mine, alone in zip(each, latencies["alone"], strict=True)]
-        cells = [f"{statistics.median(each):.2f}", f"{min(each):.2f}-{max(each):.2f}"]
-        cells += [f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f}-{max(ratios):.2f}"]
-        table.add_row(name, *cells)
-    console = Console()
-    Console(width=None if console.is_terminal else 80).print(table)
 
 
 if __name__ == "__main__":
