@@ -238,7 +238,9 @@ class Settings(BaseSettings):
 
     def find_quota(self, team: str) -> TeamQuota:
         """Return the quota of a team; keys without a team have none."""
-        return self.team_quotas.get(team) or self.team_quotas.get(EVERY_TEAM, NO_QUOTA) if team else NO_QUOTA
+        if not team:
+            return NO_QUOTA
+        return self.team_quotas.get(team, self.team_quotas.get(EVERY_TEAM, NO_QUOTA))
 
     def team_rates(self) -> dict[str, float]:
         """Return the maximum requests per second of each team that has one."""

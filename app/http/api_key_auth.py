@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.http.problem_details import make_error_response
 from app.http.rate_limit import RateLimiter
-from app.settings import KeyGrant, Role
+from app.settings import KeyGrant
 from models.budget import Payer
 from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthorized
 
@@ -64,44 +64,40 @@ class ApiKeyAuth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._guards and scope["type"] == "http" and not scope["path"].startswith(_UNLIMITED):
-            error = self._refusal(scope)
-            if error is not None:
+            try:
+                wait = self._admit_request(scope)
+            except ParsimonyError as error:
                 response = make_error_response(error, scope["path"], scope["state"]["request_id"])
                 if isinstance(error, TooManyRequests):
                     scope["state"]["route"] = "limited"  # as the metrics are to call it
                 await response(scope, receive, send)
                 return
-            wait = scope["state"].get("wait_s")
             if wait:
                 await asyncio.sleep(wait)
         await self.app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> ParsimonyError | None:
+    def _admit_request(self, scope: Scope) -> float:
+        """Return the seconds that a request must wait; raises TooManyRequests, Unauthorized, or Forbidden."""
         digest, grant = self._caller(scope) if self.grants else (b"", None)
-        role: Role | None = None
         if grant is not None:
-            role = grant.role
             scope["state"]["key"], scope["state"]["team"] = digest[:4].hex(), grant.team
         if self._buckets is not None:
-            wait = self._buckets.take(digest if role else client_network(scope))
+            wait = self._buckets.take_token(digest if grant else client_network(scope))
             if wait:
-                return TooManyRequests(f"rate limit exceeded (PARSIMONY_RATE_LIMIT); retry in {wait:.3g} s", wait)
-        if grant is not None and grant.team in self._teams:
-            wait = scope["state"]["wait_s"] = self._teams[grant.team].take(grant.team, MAX_WAIT_S)
-            if wait > MAX_WAIT_S:
-                reason = f"rate limit of team {grant.team!r} exceeded (PARSIMONY_TEAM_QUOTAS)"
-                return TooManyRequests(f"{reason}; retry in {wait:.3g} s", wait)
-        if not self.grants or not scope["path"].startswith(_GUARDED):
-            return None
-        if role is None:
-            return Unauthorized("API key missing or unknown; send 'Authorization: Bearer <key>' or 'X-API-Key: <key>'")
-        deletes = scope["method"] == "DELETE" and not scope["path"].startswith(_OF_ALL)
-        changes = deletes or (scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"].startswith(_BUILDERS))
-        if scope["method"] == "POST" and scope["path"].startswith("/v1/recordings/"):
-            changes = not scope["path"].endswith(_LOGGED)
-        if (changes or scope["path"].startswith(_OPERATORS)) and role != "build":
-            return Forbidden(f"role must be build for this operation, got {role}")
-        return None
+                raise TooManyRequests(f"rate limit exceeded (PARSIMONY_RATE_LIMIT); retry in {wait:.3g} s", wait)
+        wait = self._take_team_token(grant.team) if grant else 0.0
+        if self.grants and scope["path"].startswith(_GUARDED):
+            _check_role(scope, grant)
+        return wait
+
+    def _take_team_token(self, team: str) -> float:
+        if team not in self._teams:
+            return 0.0
+        wait = self._teams[team].take_token(team, MAX_WAIT_S)
+        if wait > MAX_WAIT_S:
+            reason = f"rate limit of team {team!r} exceeded (PARSIMONY_TEAM_QUOTAS)"
+            raise TooManyRequests(f"{reason}; retry in {wait:.3g} s", wait)
+        return wait
 
     def _caller(self, scope: Scope) -> tuple[bytes, KeyGrant | None]:
         """Return the SHA-256 of the request's key, and its grant.
@@ -114,6 +110,18 @@ class ApiKeyAuth:
             if hmac.compare_digest(known, digest):
                 granted = grant
         return digest, granted
+
+
+def _check_role(scope: Scope, grant: KeyGrant | None) -> None:
+    """Raise Unauthorized without a known key, and Forbidden if its role does not allow the operation."""
+    if grant is None:
+        raise Unauthorized("API key missing or unknown; send 'Authorization: Bearer <key>' or 'X-API-Key: <key>'")
+    deletes = scope["method"] == "DELETE" and not scope["path"].startswith(_OF_ALL)
+    changes = deletes or (scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"].startswith(_BUILDERS))
+    if scope["method"] == "POST" and scope["path"].startswith("/v1/recordings/"):
+        changes = not scope["path"].endswith(_LOGGED)
+    if (changes or scope["path"].startswith(_OPERATORS)) and grant.role != "build":
+        raise Forbidden(f"role must be build for this operation, got {grant.role}")
 
 
 def _sent_key(scope: Scope) -> bytes:

@@ -18,13 +18,13 @@ class RateLimiter:
     def __len__(self) -> int:
         return len(self._held)
 
-    def take(self, caller: Hashable, max_wait_s: float = 0.0) -> float:
+    def take_token(self, caller: Hashable, max_wait_s: float = 0.0) -> float:
         """Take a token if one is available within ``max_wait_s``; return the seconds until then. O(1).
 
         >>> buckets = RateLimiter(2.0, clock=lambda: 0.0)
-        >>> [buckets.take("a") for _ in range(3)], buckets.take("b")
+        >>> [buckets.take_token("a") for _ in range(3)], buckets.take_token("b")
         ([0.0, 0.0, 0.5], 0.0)
-        >>> [buckets.take("b", max_wait_s=1.0) for _ in range(5)]  # the last two take none
+        >>> [buckets.take_token("b", max_wait_s=1.0) for _ in range(5)]  # the last two take none
         [0.0, 0.5, 1.0, 1.5, 1.5]
         """
         now = self._clock()

@@ -4,7 +4,7 @@ import os
 import threading
 
 UPLOADS_NICE = 5
-"""Callers wait for uploads: with the value of builds, these took a minute on a busy machine, and callers timed out."""
+"""Callers wait for uploads; on a busy machine, the nice value of builds would leave them a hundredth of a core."""
 BATCHES_NICE = 10
 BUILDS_NICE = 19
 

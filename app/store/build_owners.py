@@ -18,7 +18,7 @@ class BuildOwner(NamedTuple):
 NO_TEAM = BuildOwner()
 
 
-def require_room(pipe: Pipeline, owner: BuildOwner) -> None:
+def require_team_room(pipe: Pipeline, owner: BuildOwner) -> None:
     """Raise TooManyBuilds if a team has its maximum number of queued and running builds."""
     if owner.most is None:
         return

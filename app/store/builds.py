@@ -14,7 +14,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from app.processes.clock import current_timestamp, seconds_between
-from app.store.build_owners import NO_TEAM, BuildOwner, add_owner, remove_owner, require_room
+from app.store.build_owners import NO_TEAM, BuildOwner, add_owner, remove_owner, require_team_room
 from app.store.client import Pipeline, Store, make_store_key, translate_errors
 from app.store.conversation_windows import require_same_window
 from app.store.datasets import OPEN_BUILDS
@@ -152,7 +152,7 @@ class Builds:
         waiting = _count_queued(pipe)
         if waiting >= self._queue_limit:
             raise TooManyBuilds(f"queue full: {waiting} builds, maximum is {self._queue_limit}; retry later")
-        require_room(pipe, owner)
+        require_team_room(pipe, owner)
 
     def get(self, build_id: str) -> Build:
         """Return a build; raises UnknownBuild."""

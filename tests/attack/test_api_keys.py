@@ -189,26 +189,26 @@ class Clock:
 def test_a_bucket_fills_at_its_rate_and_no_further() -> None:
     clock = Clock()
     buckets = RateLimiter(4.0, clock)
-    assert [buckets.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.25]
+    assert [buckets.take_token("a") for _ in range(5)] == [0, 0, 0, 0, 0.25]
     clock.now += 0.125
-    assert buckets.take("a") == 0.125
+    assert buckets.take_token("a") == 0.125
     clock.now += 0.125
-    assert [buckets.take("a"), buckets.take("a")] == [0, 0.25]
+    assert [buckets.take_token("a"), buckets.take_token("a")] == [0, 0.25]
     clock.now += 1000
-    assert [buckets.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.25]
+    assert [buckets.take_token("a") for _ in range(5)] == [0, 0, 0, 0, 0.25]
     slow = RateLimiter(0.1, clock)  # a rate below one still lets one through
-    assert [slow.take("a"), slow.take("a")] == [0, 10]
+    assert [slow.take_token("a"), slow.take_token("a")] == [0, 10]
     clock.now += 10
-    assert slow.take("a") == 0
+    assert slow.take_token("a") == 0
 
 
 def test_callers_that_never_come_again_are_forgotten() -> None:
     clock = Clock()
     buckets = RateLimiter(1.0, clock)
-    assert [buckets.take("busy"), buckets.take("busy")] == [0, 1]
+    assert [buckets.take_token("busy"), buckets.take_token("busy")] == [0, 1]
     for number in range(3 * MAX_CLIENTS):
-        buckets.take(number)
-        assert buckets.take("busy") > 0
+        buckets.take_token(number)
+        assert buckets.take_token("busy") > 0
     assert len(buckets) == MAX_CLIENTS
 
 

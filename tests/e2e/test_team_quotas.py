@@ -12,13 +12,13 @@ TEAMS = "red-key:build@red,also-red:build@red,blue-key:build@blue,plain-key:buil
 QUOTAS = '{"red": {"open_builds": 1}, "*": {"open_builds": 2}}'
 
 
-def send(server: Server, key: str, method: str, path: str, **body: Any) -> httpx.Response:
+def send_as(server: Server, key: str, method: str, path: str, **body: Any) -> httpx.Response:
     return server.client.request(method, path, headers={"authorization": f"Bearer {key}"}, **body)
 
 
-def start(server: Server, key: str, name: str) -> httpx.Response:
+def start_build(server: Server, key: str, name: str) -> httpx.Response:
     body = {"kind": "cascade", "name": name, "dataset": "trace", "params": {"target_precision": 0.9}}
-    return send(server, key, "POST", "/v1/builds", json=body)
+    return send_as(server, key, "POST", "/v1/builds", json=body)
 
 
 def is_refused(reply: httpx.Response) -> bool:
@@ -31,15 +31,15 @@ def test_a_team_has_its_quota_of_open_builds_and_leaves_the_queue_to_others(tmp_
         server.wait_for_worker()
         assert server.client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
         with held_worker(server):
-            first = start(server, "red-key", "a")
+            first = start_build(server, "red-key", "a")
             assert first.status_code == 202, first.text
-            assert is_refused(start(server, "also-red", "b"))
-            assert is_refused(send(server, "red-key", "POST", "/v1/advice", json={"dataset": "trace"}))
+            assert is_refused(start_build(server, "also-red", "b"))
+            assert is_refused(send_as(server, "red-key", "POST", "/v1/advice", json={"dataset": "trace"}))
             others = [
-                start(server, key, key) for key in ("blue-key", "blue-key", "plain-key", "plain-key", "plain-key")
+                start_build(server, key, key) for key in ("blue-key", "blue-key", "plain-key", "plain-key", "plain-key")
             ]
             assert [reply.status_code for reply in others] == [202] * 5
-            assert is_refused(start(server, "blue-key", "c"))
+            assert is_refused(start_build(server, "blue-key", "c"))
         path = first.headers["location"]
         wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 60)
-        assert start(server, "also-red", "b").status_code == 202
+        assert start_build(server, "also-red", "b").status_code == 202

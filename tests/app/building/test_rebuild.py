@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, PreparedRebuild, prepare_rebuild, sample_by_age
+from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, PreparedRebuild, prepare_rebuild, sample_by_age, start_rebuild
 from app.building.run_build import build_locally
 from app.processes.clock import format_timestamp
 from app.serving.catalog import LoadedArtifact
+from app.store.build_owners import BuildOwner
 from app.store.builds import validate_build_request
 from app.store.feedback import AddedOutcomes
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest
 from models.cascade import CascadeQuery
-from models.errors import Conflict
+from models.errors import Conflict, TooManyBuilds
 from models.feedback import Estimates, Outcome
 from models.rebuild import RebuildRequest
 from solvers import no_progress
@@ -101,6 +102,18 @@ def test_without_enough_rows_since_the_change_all_rows_are_taken(repos: Reposito
     assert repos.feedback.get_alarms(record.ref)
     prepared = prepare(repos, record)
     assert (prepared.change_point, prepared.old_rows) == (None, 600)
+
+
+def test_a_rebuild_that_is_refused_stores_no_rows(repos: Repositories, record: ArtifactRecord) -> None:
+    send_rows(repos, record, World.of(2, 50), STORED_AT + DAY)
+    before, owner = repos.datasets.get_infos(), BuildOwner("red", 1)
+    started = start_rebuild(repos, record, RebuildRequest(), owner)
+    assert started.new_rows == 50
+    stored = repos.datasets.get_infos()
+    assert len(stored) == len(before) + 1
+    with pytest.raises(TooManyBuilds):
+        start_rebuild(repos, record, RebuildRequest(dataset="another"), owner)
+    assert repos.datasets.get_infos() == stored
 
 
 @pytest.mark.parametrize(

@@ -51,26 +51,26 @@ def publish(repos: Repositories, build_id: str, *, between: Callable[[], Any] = 
 def test_open_builds_of_a_team_are_bounded_and_ended_ones_do_not_count(builds: Builds) -> None:
     red, blue = BuildOwner("red", 2), BuildOwner("blue", 1)
 
-    def start(owner: BuildOwner) -> str | None:
+    def start_build(owner: BuildOwner) -> str | None:
         try:
             return builds.enqueue_build(stored.request(), owner=owner).id
         except TooManyBuilds:
             return None
 
     with ThreadPoolExecutor(6) as pool:
-        ids = [one for one in pool.map(start, [red] * 6) if one]
+        ids = [one for one in pool.map(start_build, [red] * 6) if one]
     assert len(ids) == 2
     with pytest.raises(TooManyBuilds):
         builds.check_room(red)
     builds.check_room(blue)
-    assert start(blue)
-    assert start(BuildOwner())
+    assert start_build(blue)
+    assert start_build(BuildOwner())
     builds.start_build(ids[1])
-    assert not start(red), "a running build counts, too"
+    assert not start_build(red), "a running build counts, too"
     builds.cancel(ids[0])
     builds.check_room(red)
-    assert start(red)
-    assert not start(red)
+    assert start_build(red)
+    assert not start_build(red)
 
 
 def ended(builds: Builds, status: BuildStatus) -> Build:
