@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from app.cli.main import main
+from tests.support.patience import patient
 
 
 def ran(
@@ -14,6 +15,7 @@ def ran(
 ) -> tuple[int, str, str]:
     """Run a command: its status, and what it wrote to standard output and standard error."""
     monkeypatch.setattr("sys.argv", ["parsimony", *map(str, arguments)])
+    monkeypatch.setenv("PARSIMONY_SOLVE_TIMEOUT_S", str(patient(10)))  # for commands that are their own server
     capsys.readouterr()
     with _kept_logging(), pytest.raises(SystemExit) as ended:
         main()
