@@ -216,18 +216,24 @@ class LossPrices(Value):
     reject: dict[str, Loss] = Field(
         default={}, description="the price of sending an item to a person, by true class; empty: never"
     )
+    reject_loss: Loss | None = Field(
+        default=None, description="the price of sending an item to a person, without a matrix; null: never"
+    )
 
     @classmethod
-    def from_losses(cls, losses: Losses | None, largest: float, classes: Sequence[str]) -> "LossPrices | None":
+    def from_losses(
+        cls, losses: Losses | None, largest: float, classes: Sequence[str], reject_loss: float | None
+    ) -> "LossPrices | None":
         """Return the losses of a dataset by class names; None if all errors are equal.
 
         Args:
             classes: the answers in the order of their codes, true classes first.
+            reject_loss: the price of a reject without a matrix.
         """
         if not largest:
             return None
         if losses is None:
-            return cls(largest=largest)
+            return cls(largest=largest, reject_loss=reject_loss)
         rows = dict(zip(classes, losses.matrix.tolist(), strict=False))
         reject = {name: row[-1] for name, row in rows.items()} if losses.rejects else {}
         return cls(

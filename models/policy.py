@@ -291,7 +291,9 @@ class RejectDecision(Value):
     """
 
     action: Literal["reject"] = Field(default="reject", description="stop and send the item to a person")
-    probabilities: dict[str, float] = Field(description="probability of each class, from 0 to 1")
+    probabilities: dict[str, float] = Field(
+        description="probability of each class, from 0 to 1; empty if answers have no classes"
+    )
     expected_loss: float = Field(description="the cost of the rejection, in the artifact's unit")
     tradeoff: float | None = Field(description="the trade-off that decided; null: this point acquires nothing")
     ignored: Items[str] = Field(description=_IGNORED)

@@ -128,6 +128,16 @@ class Trace:
             return None
         return Losses(self.loss_matrix, self.loss_scale, self.spec.reject_cost is not None)
 
+    @property
+    def reject_loss(self) -> float | None:
+        """The loss of a reject, in the unit of costs, where no loss matrix has it; None if items are never rejected."""
+        price = self.spec.reject_cost
+        return (
+            price * (self.spec.loss_weight or 1.0)
+            if isinstance(price, int | float) and not self.loss_matrix.size
+            else None
+        )
+
     def take(self, rows: Int64s) -> "Trace":
         """Return some of the rows, with all classes."""
         names = ["labels", "predictions", "quality", "confidences", "costs", "embeddings", "margins"]
@@ -141,16 +151,15 @@ class Trace:
         It costs nothing, and its loss is the reject cost. If items are never sent to a person, the trace is returned
         unchanged.
         """
-        price = self.spec.reject_cost
-        if price is None:
+        if self.spec.reject_cost is None:
             return self
         person = TraceClassifier(name=REJECT, cost=0.0, quality=REJECT)
         spec = self.spec.model_copy(update={"classifiers": (*self.spec.classifiers, person)})
         if len(self.loss_matrix):
             lost = self.loss_matrix[self.labels, -1]
         else:
-            assert not isinstance(price, dict)
-            lost = np.full(self.rows, price * (self.spec.loss_weight or 1.0))
+            assert self.reject_loss is not None  # the spec allows prices by class only with a matrix
+            lost = np.full(self.rows, self.reject_loss)
         added: dict[str, Any] = {
             "predictions": np.full(self.rows, NO_ANSWER, dtype=np.int32),
             "quality": 1 - lost / self.loss_scale,

@@ -1031,6 +1031,7 @@ class LossPrices(TypedDict):
     largest: float
     matrix: NotRequired[dict[str, dict[str, float]]]
     reject: NotRequired[dict[str, float]]
+    reject_loss: NotRequired[float | None]
 
 
 class MeasuredCost(TypedDict):

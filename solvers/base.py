@@ -160,13 +160,6 @@ def require_min_complete_rows(facts: DatasetFacts) -> None:
         )
 
 
-def require_no_reject_cost(facts: DatasetFacts, purpose: str) -> None:
-    """Raise InvalidRequest for a dataset with a reject cost, which this kind does not support."""
-    if facts.spec.reject_cost is not None:
-        message = f"is not supported for {purpose}: build a policy or an index of answers with classes, or remove it"
-        raise InvalidRequest.from_faults(Fault(("dataset", "spec", "reject_cost"), message))
-
-
 @cache
 def _ranges_of(kind: Any) -> dict[str, NumberRange]:
     declared = get_type_hints(kind, include_extras=True)

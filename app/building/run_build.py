@@ -220,7 +220,8 @@ def _confidences(dataset: Dataset) -> dict[str, Any]:
 
 def _losses(dataset: Dataset) -> dict[str, Any]:
     """Record the losses of errors."""
-    prices = LossPrices.from_losses(dataset.losses, dataset.loss_scale, dataset.classes)
+    reject_loss = dataset.reject_loss if isinstance(dataset, Trace) else None
+    prices = LossPrices.from_losses(dataset.losses, dataset.loss_scale, dataset.classes, reject_loss)
     return {} if prices is None else {"losses": prices.model_dump(mode="json")}
 
 

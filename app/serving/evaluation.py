@@ -43,6 +43,7 @@ def _listed(items: CompleteItems, outcomes: EvaluationOutcomes, losses: LossPric
     if losses is not None and losses.matrix:
         _check_truths(items, losses)
     correct, measured = outcomes.grade_answers(items).tolist(), outcomes.read_losses(items).tolist()
+    accepted = [True] * len(items) if outcomes.accepted is None else outcomes.accepted.tolist()
     shares = None if outcomes.probabilities is None else outcomes.probabilities.tolist()
     return [
         EvaluatedItem.model_construct(
@@ -51,13 +52,13 @@ def _listed(items: CompleteItems, outcomes: EvaluationOutcomes, losses: LossPric
             confidence=_or_none(float(outcomes.confidences[at])),
             probabilities=None if shares is None else dict(zip(outcomes.classes, shares[at], strict=True)),
             classifier=outcomes.classifiers[at] if outcomes.classifiers else None,
-            accepted=outcomes.accepted is None or bool(outcomes.accepted[at]),
+            accepted=accepted[at],
             cost=float(outcomes.costs[at]),
             path=outcomes.paths[at],
             correct=_or_none(correct[at]),
             loss=_or_none(measured[at])
             if losses is None or not np.isnan(measured[at])
-            else _loss(losses, items.truths[at], outcomes.labels[at], _or_none(correct[at])),
+            else _loss(losses, items.truths[at], outcomes.labels[at], _or_none(correct[at]), accepted=accepted[at]),
             weight=items.weights[at],
         )
         for at, item in enumerate(items.ids)
@@ -71,10 +72,14 @@ def _check_truths(items: CompleteItems, losses: LossPrices) -> None:
             raise items.make_fault(at, "truth", message=f"must be a class: {', '.join(losses.matrix)}; got {truth!r}")
 
 
-def _loss(losses: LossPrices, truth: str | None, answer: str | None, quality: float | None) -> float | None:
-    """Return the loss of an answer: from the matrix, else from its measured quality."""
+def _loss(
+    losses: LossPrices, truth: str | None, answer: str | None, quality: float | None, *, accepted: bool
+) -> float | None:
+    """Return the loss of an answer or a reject: from the matrix, else the reject's price or the measured quality."""
     if losses.matrix:
         return losses.find_loss(truth, answer)
+    if not accepted:
+        return losses.reject_loss
     return None if quality is None else losses.largest * (1 - quality)
 
 

@@ -193,7 +193,7 @@ def _answer(decision: Mapping[str, Any], so_far: CollectedResults, degraded: str
         return RunAnswer(None, quality, name, degraded=degraded)  # acquired before the run
     probabilities = decision["probabilities"]
     if decision["action"] == "reject":
-        return RunAnswer(None, None, None, probabilities, degraded)
+        return RunAnswer(None, None, None, probabilities or None, degraded)
     return RunAnswer(decision["label"], probabilities[decision["label"]], None, probabilities, degraded)
 
 

@@ -16,6 +16,7 @@ module                   contents
 ``node_classifiers``     one classifier per set: boosted trees
 ``classifier_training``  training of these classifiers
 ``trees``                (in ``solvers``) gradient boosting of oblivious trees
+``class_calibration``    (ours) calibration of these classifiers per class, if errors have unequal losses
 ``losses``               losses of stopping (Equations 1 and 10)
 ``graph_reduce``         graph reduce (Algorithm 1, Lemma 2.1)
 ``node_features``        inputs of a node's policy; ``node_policies`` the learned policies

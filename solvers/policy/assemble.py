@@ -8,7 +8,6 @@ import numpy as np
 from models.arrays import Floats
 from models.losses import get_loss_matrix
 from models.policy_curves import TrafficCounts
-from solvers.budget_mixture import lower_hull
 from solvers.item_splits import effective_rows
 from solvers.policy.curve import PointMeasurements, choose_selection_rows, cross_validate_errors
 from solvers.policy.embedding_axes import EmbeddingAxes
@@ -39,9 +38,7 @@ def assemble_plan(
     """
     training, capped, fixed, able = task.training, task.hard_budget_slice, len(task.fixed), task.hard_budget_slice.stop
     measured = measure_points(task, learned)
-    bounds, chosen_by = measured.bounds_and_errors(slice(None), task.options.confidence)
-    first = np.roll(np.arange(len(bounds)), fixed)  # prefer fixed points to equal trade-offs
-    hull: list[int] = first[lower_hull(bounds[first], chosen_by[first])].tolist()
+    bounds, hull = measured.select_hull(slice(None), task.options.confidence, fixed)
     points = [*(min(at, able - 1) for at in hull), *range(capped.start, len(task.caps))]
     part = _prune_graph(task, learned, points, is_grown=is_grown)
     graph, policies = part.graph, learned.policies
@@ -78,6 +75,7 @@ def assemble_plan(
         **_setup_fields(prices, task.means, len(sensors.names)),
         loss_matrix=get_loss_matrix(training.losses),
         loss_scale=training.loss_scale or 1.0,
+        reject_quality=training.reject_quality,
         answering="combined" if training.quality is None else "taken",
         **decisions,
     )
@@ -119,7 +117,9 @@ def _point_fields(
         "point_errors": measured.errors.mean(axis=1)[hull],
         "point_sensors": np.append(learned.acquired[:able].mean(axis=1), task.fixed.sensors)[hull],
         "point_cost_errors": standard_error_of_mean(measured.costs, training.items)[hull],
-        "point_reached": cross_validate_errors(measured, training.folds, bounds[hull], task.options.confidence),
+        "point_reached": cross_validate_errors(
+            measured, training.folds, bounds[hull], task.options.confidence, len(task.fixed)
+        ),
         "point_caps": np.where(np.isinf(limits), -1.0, limits)[hull]
         if len(task.caps[task.hard_budget_slice])
         else np.empty(0),

@@ -45,6 +45,7 @@ class TrainingRows:
         items: (n,) equal for rows of one item; None if no item repeats.
         losses: the loss matrix; None without classes, or if all errors are equal.
         loss_scale: the largest loss, in the unit of costs; None if all errors are equal.
+        reject_quality: without classes, the quality of a reject; None if items are never rejected.
     """
 
     sensors: Sensors
@@ -57,6 +58,12 @@ class TrainingRows:
     items: Int64s | None = None
     losses: Losses | None = None
     loss_scale: float | None = None
+    reject_quality: float | None = None
+
+    @property
+    def has_to_acquire(self) -> bool:
+        """Whether at least one sensor must be acquired, because its answer is the only one."""
+        return self.quality is not None and self.reject_quality is None
 
     @property
     def members(self) -> int:

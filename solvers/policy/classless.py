@@ -2,8 +2,9 @@
 
 Texts cannot be combined, so the policy returns the answer of one acquired classifier. Each node predicts the quality of
 every classifier's answer, acquired or not, by trees with squared loss. The reward of stopping is the highest prediction
-among acquired classifiers, and 0 if none is acquired. One part of the advantage of an acquisition is known: it follows
-from the predicted quality of the answer. The other part, the information in the confidence, is learned.
+among acquired classifiers, and 0 if none is acquired. Where items may be rejected, the reject is one more answer: it is
+always acquired, and its quality is known. One part of the advantage of an acquisition is known: it follows from the
+predicted quality of the answer. The other part, the information in the confidence, is learned.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,6 @@ import numpy as np
 from models import DatasetFacts, Fault, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.arrays import Bools, Floats, Int32s, Int64s
 from models.policy import PolicyOptions
-from solvers.base import require_no_reject_cost
 from solvers.budget_mixture import lower_hull
 from solvers.policy.graph import Graph
 from solvers.policy.losses import StoppingLosses
@@ -31,6 +31,30 @@ SELECTION_TRADEOFFS = 12
 def compute_answer_quality(dataset: FeatureTable | Trace) -> Floats | None:
     """Return the quality of answers of a trace without classes, (n, M); None for other datasets."""
     return dataset.quality if isinstance(dataset, Trace) and not dataset.spec.has_classes else None
+
+
+def compute_reject_quality(dataset: FeatureTable | Trace) -> float | None:
+    """Return the quality of rejecting an item of a trace without classes; None if items are never rejected."""
+    if not isinstance(dataset, Trace) or dataset.spec.has_classes or dataset.spec.reject_cost is None:
+        return None
+    return float(dataset.with_reject().quality[0, -1])  # equal in all rows: without classes, the price is a number
+
+
+def append_reject(quality: Floats, acquired: Bools, reject_quality: float | None) -> tuple[Floats, Bools]:
+    """Append the reject to the classifiers, always acquired; without rejects, return the arguments.
+
+    Args:
+        quality: (n, M).
+        acquired: (M,) or (A, M).
+
+    >>> append_reject(np.array([[0.2, 0.9]]), np.array([True, False]), 0.5)
+    (array([[0.2, 0.9, 0.5]]), array([ True, False,  True]))
+    """
+    if reject_quality is None:
+        return quality, acquired
+    last = np.full((len(quality), 1), reject_quality)
+    always = np.ones((*acquired.shape[:-1], 1), dtype=np.bool_)
+    return np.concatenate((quality, last), axis=1), np.concatenate((acquired, always), axis=-1)
 
 
 def choose_best_acquired(expected: Floats, acquired: Bools) -> Int64s:
@@ -87,20 +111,23 @@ def list_answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Fl
 
 
 def compute_answer_losses(
-    expected: Sequence[Floats], members: Bools, quality: Floats, smoothing: float
+    expected: Sequence[Floats], members: Bools, quality: Floats, smoothing: float, reject_quality: float | None
 ) -> StoppingLosses:
     """Return the losses of stopping at each node: 1 minus the quality of the selected answer.
 
     Args:
         expected: S arrays (n, M), predictions of each node; the last node has all sensors.
-        members: (S, M), sensors of each node; a node without sensors has loss 1.
+        members: (S, M), sensors of each node; a node without sensors has loss 1, or that of the reject.
         quality: (n, M), quality of answers.
         smoothing: weight, in the learned loss, of the last node's prediction; the rest is the observed quality.
+        reject_quality: None if items are never rejected.
     """
     rows, observed, learned = np.arange(len(quality)), [], []
-    for own, acquired in zip(expected, members, strict=True):
+    every = members[-1]
+    final, graded = (append_reject(each, every, reject_quality)[0] for each in (expected[-1], quality))
+    for own, acquired in (append_reject(*each, reject_quality) for each in zip(expected, members, strict=True)):
         answer = choose_best_acquired(own, acquired)
-        seen, predicted = (each[rows, answer] * acquired.any() for each in (quality, expected[-1]))
+        seen, predicted = (each[rows, answer] * acquired.any() for each in (graded, final))
         observed.append(1 - seen)
         learned.append(1 - (1 - smoothing) * seen - smoothing * predicted)
     return StoppingLosses(np.array(observed), np.array(learned))
@@ -180,7 +207,6 @@ def check_classless_trace(facts: DatasetFacts, spec: TraceSpec, options: PolicyO
     ]
     if faults:
         raise InvalidRequest.from_faults(*faults)
-    require_no_reject_cost(facts, "a policy whose answers have no classes")
     if not options.embeds and all(classifier.confidence is None for classifier in spec.classifiers):
         reason = "need a confidence, or embeddings must be requested, to distinguish items"
         more = 'give "embeddings": true' if facts.embedding_dimensions else "cascades and portfolios need one, too"

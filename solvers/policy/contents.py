@@ -142,6 +142,8 @@ class PolicyContents:
     """
     loss_scale: float = 1.0
     """The largest loss, in ``unit``, which errors are shares of; 1 if all errors are equal."""
+    reject_quality: float | None = None
+    """Without classes, 1 minus the loss of a reject as a share of the largest loss; None: items are never rejected."""
 
     setup_names: tuple[str, ...] = ()
     """Names of the G set-up groups: work that sensors share and an item pays for once (``solvers.setup_groups``)."""
@@ -165,12 +167,23 @@ class PolicyContents:
     @property
     def has_losses(self) -> bool:
         """Whether errors have different losses."""
-        return len(self.loss_matrix) > 0 or self.loss_scale != 1.0
+        return len(self.loss_matrix) > 0 or self.loss_scale != 1.0 or self.reject_quality is not None
 
     @property
     def classless(self) -> bool:
         """Whether answers have no common classes."""
         return self.answering == "taken"
+
+    @property
+    def has_to_acquire(self) -> bool:
+        """Whether at least one sensor must be acquired: it gives the answer, and items are never rejected."""
+        return self.classless and self.reject_quality is None
+
+    @property
+    def rejects(self) -> bool:
+        """Whether items may be rejected."""
+        classes = self.class_base.shape[2]
+        return self.reject_quality is not None or self.loss_matrix.shape == (classes, classes + 1)
 
     @property
     def points(self) -> int:

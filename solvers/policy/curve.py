@@ -36,10 +36,30 @@ class PointMeasurements:
         """Return the measurements of some of the points."""
         return PointMeasurements(self.errors[points], self.costs[points], self.items)
 
-    def bounds_and_errors(self, rows: Bools | slice, confidence: float) -> tuple[Floats, Floats]:
-        """Return upper bounds of the mean costs, and the mean errors, over some rows: (L,) each."""
+    def select_hull(self, rows: Bools | slice, confidence: float, fixed: int) -> tuple[Floats, list[int]]:
+        """Return upper bounds of the mean costs over some rows, (L,), and the points on the lower hull of the errors.
+
+        Args:
+            fixed: number of fixed points, which are last.
+        """
         items = None if self.items is None else self.items[rows]
-        return bound_costs(self.costs[:, rows], confidence, items), self.errors[:, rows].mean(axis=1)
+        bounds, errors = bound_costs(self.costs[:, rows], confidence, items), self.errors[:, rows].mean(axis=1)
+        distinct = select_distinct_points(bounds, errors, fixed)
+        return bounds, distinct[lower_hull(bounds[distinct], errors[distinct])].tolist()
+
+
+def select_distinct_points(bounds: Floats, errors: Floats, fixed: int) -> Int64s:
+    """Return one of the points with equal cost and error: a fixed point, which are last, else the middle trade-off.
+
+    At the first and last of equal trade-offs, items are close to another decision. On new items, some would take it.
+
+    >>> bounds, errors = np.array([3.0, 1.0, 1.0, 1.0, 0.0, 0.0]), np.array([0.1, 0.2, 0.2, 0.2, 0.5, 0.5])
+    >>> select_distinct_points(bounds, errors, 1).tolist()
+    [5, 2, 0]
+    """
+    _, group = np.unique(np.stack((bounds, errors)), axis=1, return_inverse=True)
+    equal = [np.flatnonzero(group.ravel() == each) for each in range(int(group.max()) + 1)]
+    return np.array([own[-1] if own[-1] >= len(bounds) - fixed else own[len(own) // 2] for own in equal])
 
 
 def bound_costs(costs: Floats, confidence: float, items: Int64s | None = None) -> Floats:
@@ -61,7 +81,9 @@ def choose_selection_rows(folds: Int64s) -> Bools:
     return folds < (int(folds.max()) + 1) // 2
 
 
-def cross_validate_errors(measured: PointMeasurements, folds: Int64s, budgets: Floats, confidence: float) -> Floats:
+def cross_validate_errors(
+    measured: PointMeasurements, folds: Int64s, budgets: Floats, confidence: float, fixed: int
+) -> Floats:
     """Return cross-validated error rates at budgets, (B, 2).
 
     The columns are the errors of ``choose_selection_rows`` and of the other rows.
@@ -70,13 +92,13 @@ def cross_validate_errors(measured: PointMeasurements, folds: Int64s, budgets: F
         folds: (n,), fold of each row.
         budgets: (B,).
         confidence: level of the upper bounds of costs.
+        fixed: number of fixed points, which are last.
     Complexity: O(K (L n + L log L) + B n).
     """
     errors = np.empty((len(budgets), len(folds)))
     for part in np.unique(folds).tolist():
         rest, own = folds != part, folds == part
-        bounds, chosen_by = measured.bounds_and_errors(rest, confidence)
-        hull = lower_hull(bounds, chosen_by)
+        bounds, hull = measured.select_hull(rest, confidence, fixed)
         for at, budget in enumerate(budgets.tolist()):
             # the first point may cost more on these rows
             mixture = Mixture.from_budget(bounds[hull], max(budget, float(bounds[hull[0]])))

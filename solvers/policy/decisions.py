@@ -21,7 +21,7 @@ from models.policy import (
     RejectDecision,
     StopDecision,
 )
-from solvers.policy.classless import choose_best_acquired, known_advantages
+from solvers.policy.classless import append_reject, choose_best_acquired, known_advantages
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import NodeClassifiers, make_tree_inputs
 from solvers.policy.node_features import compute_node_features
@@ -77,7 +77,7 @@ class PolicyDecisions(PolicyPoints):
             self.edge_columns,
             self.edge_thresholds,
             self.edge_leaves,
-            self.classless,
+            self.has_to_acquire,
         )
 
     @cached_property
@@ -147,7 +147,7 @@ class PolicyDecisions(PolicyPoints):
         """
         cells, known = self._readings.read_query(query)
         inputs = make_tree_inputs(self._sensors, cells[None])
-        if self.classless and not known.any():
+        if self.has_to_acquire and not known.any():
             raise InvalidRequest.from_faults(Fault(("acquired",), "must not be empty: an answer is required"))
         point = self._draw_point(
             self.select_mixture(query), ItemDraw.from_item(query.item, self.class_base.shape[1]), query
@@ -155,7 +155,7 @@ class PolicyDecisions(PolicyPoints):
         return self._stop_decision(self._node_of(known.tobytes()), known, inputs, point)
 
     def _stops_at_once(self, point: int) -> bool:
-        return not self.classless and point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
+        return not self.has_to_acquire and point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
 
     def _choose_target(
         self, node: int, member: int, point: int, rows: Floats, inputs: Floats, forbidden: Bools | None
@@ -224,14 +224,17 @@ class PolicyDecisions(PolicyPoints):
     def _known_advantages(self, node: int, judged: Floats) -> Floats | float:
         if not self.classless:
             return 0.0
-        return known_advantages(judged, self.members[node], self.members[self._graph.list_actions(node)])
+        acquired = self.members[[node, *self._graph.list_actions(node).tolist()]]
+        quality, acquired = append_reject(judged, acquired, self.reject_quality)
+        return known_advantages(quality, acquired[0], acquired[1:])
 
     def _choose_answer(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
         """Return the answer of least expected loss, or the best acquired sensor, and its loss, (n,) each."""
         if not self.classless:
             return self.losses.choose(judged)
-        best = choose_best_acquired(judged, bought)
-        return best, 1.0 - judged[np.arange(len(best)), best] * bool(bought.any())
+        quality, bought = append_reject(judged, bought, self.reject_quality)
+        best = choose_best_acquired(quality, bought)
+        return best, 1.0 - quality[np.arange(len(best)), best] * bool(bought.any())
 
     @cached_property
     def _describe_acquisition(self) -> Callable[[int, bytes, int, int], dict[str, Any]]:
@@ -258,6 +261,9 @@ class PolicyDecisions(PolicyPoints):
         best, share = (each[0] for each in self._choose_answer(judged, known))
         loss, tradeoff = self.loss_scale * max(0.0, float(share)), self._tradeoff(point)
         scores, ignored = judged[0].tolist(), self._list_ignored(node, known)
+        probabilities = {} if self.classless else dict(zip(self.classes, scores, strict=False))
+        if best == judged.shape[1]:
+            return RejectDecision(probabilities=probabilities, expected_loss=loss, tradeoff=tradeoff, ignored=ignored)
         if self.classless:
             qualities = {self.sensors[m]: scores[m] for m in np.flatnonzero(known).tolist()}
             return AnswerDecision(
@@ -268,9 +274,6 @@ class PolicyDecisions(PolicyPoints):
                 tradeoff=tradeoff,
                 ignored=ignored,
             )
-        probabilities = dict(zip(self.classes, scores, strict=False))
-        if best == judged.shape[1]:
-            return RejectDecision(probabilities=probabilities, expected_loss=loss, tradeoff=tradeoff, ignored=ignored)
         return ClassifyDecision(
             label=self.classes[best],
             probabilities=probabilities,

@@ -6,6 +6,7 @@ import numpy as np
 
 from models.policy import PolicyTarget
 from models.policy_curves import RolloutItem
+from parsimony.runs.steps import REJECT
 from solvers.evaluation import (
     Columns,
     CompleteItems,
@@ -45,8 +46,11 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
         sum(prices[name] if (own := items.read_cell_number(at, f"{name}.cost", 0.0)) is None else own for name in path)
         for at, path in enumerate(paths)
     ]
+    rejected = ran.labels == ran.scores.shape[1]
+    rows, codes = np.arange(len(items)), np.where(rejected, 0, ran.labels)
+    confidences = np.where(rejected, np.nan, ran.scores[rows, codes])
     if plan.classless:
-        chosen = tuple(plan.sensors[place] for place in ran.labels.tolist())
+        chosen = tuple(REJECT if out else plan.sensors[code] for code, out in zip(codes, rejected, strict=True))
         sent = tuple(
             label_from_cell(values.get(f"{name}.label")) for name, values in zip(chosen, items.values, strict=True)
         )
@@ -54,20 +58,18 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
             labels=sent,
             costs=costs,
             paths=paths,
-            confidences=ran.scores[np.arange(len(items)), ran.labels],
+            confidences=confidences,
             classifiers=chosen,
+            accepted=~rejected if plan.rejects else None,
         )
-    probabilities = ran.scores
-    rejected = ran.labels == probabilities.shape[1]
-    rows, codes = np.arange(len(items)), np.where(rejected, 0, ran.labels)
     return EvaluationOutcomes(
         labels=tuple(None if out else plan.classes[code] for code, out in zip(codes.tolist(), rejected, strict=True)),
         costs=costs,
         paths=paths,
-        confidences=np.where(rejected, np.nan, probabilities[rows, codes]),
-        accepted=~rejected if plan.losses.rejects else None,
+        confidences=confidences,
+        accepted=~rejected if plan.rejects else None,
         classes=plan.classes,
-        probabilities=probabilities,
+        probabilities=ran.scores,
     )
 
 

@@ -24,12 +24,15 @@ from solvers.base import BuildContext, FitResult, Progress, require_min_items, s
 from solvers.chat_rules import check_tool_rule
 from solvers.policy.assemble import assemble_plan
 from solvers.policy.baseline_points import BaselinePoints
+from solvers.policy.class_calibration import calibrate_states
 from solvers.policy.classifier_training import LEARNING_RATE, TrainingRows, assign_training_folds
 from solvers.policy.classless import (
+    append_reject,
     build_answer_graph,
     check_classless_trace,
     compute_answer_losses,
     compute_answer_quality,
+    compute_reject_quality,
     list_answer_tradeoffs,
 )
 from solvers.policy.graph import Graph
@@ -98,6 +101,8 @@ def fit(
         None if quality is None else build_answer_graph(sensors.has_columns, prices.costs, quality, prices.fetches)
     )
     states, seeds, (start, end, total) = _build_states(training, options, prices, rng, run, is_grown, given_graph)
+    if training.losses is not None and not training.losses.is_zero_one:
+        states = calibrate_states(states, training)
     learns_limits = quality is not None or is_grown
     task = _build_task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, learns_limits)
     learned = learn_policies(
@@ -141,6 +146,7 @@ def _training_rows(
         items,
         losses,
         dataset.loss_scale or None,
+        compute_reject_quality(dataset),
     )
 
 
@@ -153,11 +159,13 @@ def _build_task(
     smoothing: float,
     learns_limits: bool,
 ) -> PolicyTask:
-    has_to_acquire, graph = training.quality is not None, states.graph
+    graph = states.graph
     losses = _stopping_losses(states, training, smoothing)
     replay_settings = list_tradeoffs(options, prices.means, training.loss_scale, prices.groups)
-    if has_to_acquire and options.tradeoffs == "auto":
-        replay_settings = list_answer_tradeoffs(replay_settings, states.posteriors[-1], prices.means)
+    if training.quality is not None and options.tradeoffs == "auto":
+        answers, _ = append_reject(states.posteriors[-1], graph.members[-1], training.reject_quality)
+        paid = np.append(prices.means, np.zeros(answers.shape[1] - len(prices.means)))
+        replay_settings = list_answer_tradeoffs(replay_settings, answers, paid)
     set_times = compute_set_times(graph.members, prices.times, prices.fetches, prices.groups)
     costs_by_set = graph.mark_paid(slice(None)).astype(np.float64) @ prices.means
     caps, deadlines = (
@@ -169,7 +177,7 @@ def _build_task(
         graph,
         states.posteriors,
         losses,
-        BaselinePoints.from_graph(graph, losses.observed, prices.costs, has_to_acquire=has_to_acquire),
+        BaselinePoints.from_graph(graph, losses.observed, prices.costs, has_to_acquire=training.has_to_acquire),
         prices.costs,
         prices.means,
         np.append(replay_settings, np.full(len(caps) + len(deadlines), replay_settings[0])),
@@ -212,7 +220,8 @@ def _stopping_losses(states: PolicyStates, training: TrainingRows, smoothing: fl
     if training.quality is None:
         losses = training.losses or Losses.zero_one(training.classes)
         return StoppingLosses.from_posteriors(states.posteriors, training.labels, smoothing, losses)
-    return compute_answer_losses(states.posteriors, states.graph.members, training.quality, smoothing)
+    members = states.graph.members
+    return compute_answer_losses(states.posteriors, members, training.quality, smoothing, training.reject_quality)
 
 
 def _build_states(

@@ -24,7 +24,7 @@ class PolicyRun:
     """Result of a rollout of n items.
 
     Attributes:
-        labels: (n,), class codes, C for rejected items; without classes, the sensors that answer.
+        labels: (n,), class codes, or without classes the sensors that answer; C or M for rejected items.
         scores: (n, C) class probabilities, or (n, M) expected quality of answers.
         costs: (n,), at mean prices.
         walks: the nodes that each item visited.
@@ -73,7 +73,7 @@ class PolicyPlan(PolicyDecisions):
         """
         known = np.isin(self.sensors, sensors)
         return (
-            self.classless
+            self.has_to_acquire
             and len(sensors) == 1
             and not len(self._graph.list_actions(self._graph.find_largest_known(known)))
         )
@@ -135,7 +135,7 @@ class PolicyPlan(PolicyDecisions):
             yield Rollout(
                 item=name,
                 label=self._label_of(int(ran.labels[at])),
-                answer=self.sensors[int(ran.labels[at])] if self.classless else None,
+                answer=self._answer_of(int(ran.labels[at])),
                 cost=float(ran.costs[at]),
                 path=self.acquired_sensors(ran.walks.nodes[at]),
                 time=self._limits.time_of(self.members[ran.walks.ends[at]]),
@@ -144,6 +144,10 @@ class PolicyPlan(PolicyDecisions):
     def _label_of(self, code: int) -> str | None:
         """Return the name of a class; None for rejected items or without classes."""
         return None if self.classless or code == self.class_base.shape[2] else self.classes[code]
+
+    def _answer_of(self, place: int) -> str | None:
+        """Return the sensor that answers; None for rejected items or with classes."""
+        return self.sensors[place] if self.classless and place < len(self.sensors) else None
 
     def acquired_sensors(self, nodes: Int64s) -> tuple[str, ...]:
         """Return the sensors acquired along an item's path, in order."""

@@ -135,6 +135,8 @@ def _sensor_invariants(plan: PolicyContents) -> dict[str, bool]:
 def _loss_invariants(plan: PolicyContents) -> dict[str, bool]:
     classes, matrix = plan.class_base.shape[2], plan.loss_matrix
     return {
+        "a quality of rejects without classes": plan.reject_quality is None
+        or (plan.classless and 0 <= plan.reject_quality <= 1),
         "a largest loss": 0 < plan.loss_scale <= LARGEST and bool(np.all(matrix <= plan.loss_scale)),
         "a loss of each answer for each class": matrix.shape == (0, 0)
         or (not plan.classless and matrix.shape in ((classes, classes), (classes, classes + 1))),
@@ -228,7 +230,7 @@ def _curve_invariants(plan: PolicyContents) -> dict[str, bool]:
         "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
         and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
-        "a curve from cost 0": plan.classless or float(plan.point_bounds[0]) == 0.0,
+        "a curve from cost 0": plan.has_to_acquire or float(plan.point_bounds[0]) == 0.0,
         "cross-validated errors": plan.point_reached.shape == (len(plan.tradeoffs), 2)
         and 0 < plan.choosing < plan.rows,
     }

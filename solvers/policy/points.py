@@ -111,7 +111,7 @@ class PolicyPoints(PolicyContents):
 
     def _find_mixture(self, target: PolicyTarget) -> Mixture:
         self._limits.check_deadline(target, self.time_unit or self.unit)
-        if self.classless:
+        if self.has_to_acquire:
             self._check_answerable(target)
         if target.min_accuracy is not None:
             return self._choose_accurate(target.min_accuracy, target.mean_budget)
@@ -212,7 +212,7 @@ class PolicyPoints(PolicyContents):
         If an answer is required and limits bar the point's first action, a lower point is used.
         """
         point = mixture.second if draw.uniform < mixture.share else mixture.first
-        if not self.classless:
+        if not self.has_to_acquire:
             return point
         if point >= len(self.tradeoffs) and self._cannot_begin(point, target):
             point = len(self.tradeoffs) - 1
@@ -230,7 +230,7 @@ class PolicyPoints(PolicyContents):
 
     def _constant_action(self, point: int) -> int | None:
         """Return the first action of a point that always answers with one sensor; None for other points."""
-        if not self.classless or point >= len(self.tradeoffs) or self.tradeoffs[point] >= 0:
+        if not self.has_to_acquire or point >= len(self.tradeoffs) or self.tradeoffs[point] >= 0:
             return None
         return int(self.base[: len(self._graph.list_actions(0)), 0, point].argmin())
 
@@ -242,7 +242,7 @@ class PolicyPoints(PolicyContents):
         """
         targets = self._graph.list_actions(node)
         forbidden, always = self._limits.forbidden_actions(targets, point, target, known), self._constant_action(point)
-        if forbidden is None or node or not self.classless:
+        if forbidden is None or node or not self.has_to_acquire:
             return forbidden
         if forbidden.all():
             return (

@@ -35,6 +35,7 @@ def measure_policy_savings(
     items = dataset.item_codes
     parts = split_in_halves(items, rng)
     if isinstance(dataset, Trace) and not dataset.spec.has_classes:
+        dataset = dataset.with_reject()
         baselines = replay_trace_baselines(dataset, parts[0])
         alternatives = BaselineReplays.from_replays(
             baselines,

@@ -60,7 +60,7 @@ def replay_settings(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[Set
     for budget in plan.point_bounds.tolist():
         ran = plan.run(cells, items, PolicyTarget(budget=budget))
         if isinstance(dataset, Trace) and plan.classless:
-            right = dataset.quality[np.arange(dataset.rows), ran.labels]
+            right = dataset.with_reject().quality[np.arange(dataset.rows), ran.labels]
         else:
             right = 1.0 - plan.losses.measure(dataset.labels, ran.labels)
         points.append(SettingReplay({"budget": budget}, Replay(right, ran.walks.total_costs(graph, costs))))

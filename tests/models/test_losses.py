@@ -145,7 +145,7 @@ def test_a_cheaper_reject_never_lowers_the_share_of_rejects(seed: int, price: fl
 
 def test_losses_are_named_by_class() -> None:
     read = table(losses=TRIAGE, reject_cost=30)
-    prices = LossPrices.from_losses(read.losses, read.loss_scale, read.classes)
+    prices = LossPrices.from_losses(read.losses, read.loss_scale, read.classes, None)
     assert prices is not None
     found = {(t, a): prices.find_loss(t, a) for t, a in product(("sick", "well", "ill"), ("sick", "well", None))}
     assert found == {
@@ -159,7 +159,7 @@ def test_losses_are_named_by_class() -> None:
         ("ill", "well"): None,
         ("ill", None): None,
     }
-    assert LossPrices.from_losses(None, 0.0, ("a", "b")) is None
+    assert LossPrices.from_losses(None, 0.0, ("a", "b"), None) is None
 
 
 PRICES = LossPrices(
@@ -168,6 +168,7 @@ PRICES = LossPrices(
     reject={"sick": 30, "well": 30},
 )
 MEASURED = LossPrices(largest=8)
+REJECTING = LossPrices(largest=8, reject_loss=2)
 
 
 def outcome(**fields: Any) -> Outcome:
@@ -183,6 +184,10 @@ def outcome(**fields: Any) -> Outcome:
         (PRICES, {"loss": 500}, 0.75),
         (MEASURED, {"loss": 2}, 0.75),
         (MEASURED, {"truth": "a", "answer": "b"}, 0.0),
+        (MEASURED, {"answered": False}, None),
+        (REJECTING, {"answered": False}, 0.75),
+        (REJECTING, {"answered": True, "cost": 3}, None),
+        (REJECTING, {"correct": True}, 1.0),
         (None, {"truth": "a", "answer": "a"}, 1.0),
         (None, {"truth": "a", "answered": False}, None),
         (PRICES, {"cost": 3}, None),

@@ -15,16 +15,25 @@ from app.store.codec import decode, encode
 from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Bools, Floats
 from models.errors import EndpointFailed, Infeasible
-from models.policy import AcquireDecision, AnswerDecision, PolicyOptions, PolicyQuery, PolicyTarget
+from models.policy import (
+    AcquireDecision,
+    AnswerDecision,
+    PolicyOptions,
+    PolicyQuery,
+    PolicyTarget,
+    RejectDecision,
+)
 from models.policy_curves import RolloutItem
-from parsimony.runs.steps import Call, CallResult, CallResults, RunAnswer
-from solvers import BuildContext
+from parsimony.runs.steps import REJECT, Call, CallResult, CallResults, RunAnswer
+from solvers import KINDS, BuildContext
 from solvers.base import FitResult
 from solvers.budget_mixture import lower_hull
+from solvers.evaluation import CompleteItems
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.classless import (
     MAX_CLASSIFIERS,
     MAX_STATES,
+    append_reject,
     build_answer_graph,
     choose_best_acquired,
     compute_answer_losses,
@@ -46,9 +55,9 @@ RIGHT = {SURE: 0.95, UNSURE: 0.3}
 STRONG_RIGHT = 0.9
 
 
-def asked_trace(rows: int, seed: int, graded_by: str = "correct") -> Trace:
+def asked_trace(rows: int, seed: int, graded_by: str = "correct", reject_cost: float | None = None) -> Trace:
     """Draw a trace of a cheap classifier that is sure of three fifths of items, and a strong one that tells nothing but
-    its answer. Graded, a wrong answer is worth a fifth."""
+    its answer. Graded, a wrong answer is worth a fifth. With rejects, an error costs 20."""
     rng = np.random.default_rng((seed, rows))
     sure = np.where(rng.random(rows) < 0.6, SURE, UNSURE)
     right = np.column_stack((rng.random(rows) < np.where(sure == SURE, 0.95, 0.3), rng.random(rows) < STRONG_RIGHT))
@@ -58,10 +67,13 @@ def asked_trace(rows: int, seed: int, graded_by: str = "correct") -> Trace:
         {"name": name, "cost": cost, graded_by: name} for name, cost in zip((CHEAP, STRONG), COSTS, strict=True)
     ]
     classifiers[0]["confidence"] = "sure"
-    return _trace(classifiers, columns)
+    if reject_cost is None:
+        return _trace(classifiers, columns)
+    prices = {"reject_cost": reject_cost / 20, "loss_unit": "error", "loss_weight": 20.0}
+    return _trace(classifiers, columns, **prices)
 
 
-def _trace(classifiers: list[dict[str, Any]], columns: dict[str, Any], embeddings: Any = None, **more: str) -> Trace:
+def _trace(classifiers: list[dict[str, Any]], columns: dict[str, Any], embeddings: Any = None, **more: Any) -> Trace:
     spec = TraceSpec.model_validate({"kind": "trace", "unit": "USD", "classifiers": classifiers, **more})
     made = dataset_from_columns(spec, columns, embeddings)
     assert isinstance(made, Trace)
@@ -101,26 +113,35 @@ def replayed(plan: PolicyPlan, fresh: Trace, target: PolicyTarget) -> tuple[floa
 # what stopping is worth
 
 
-def slowly(expected: Floats, bought: Bools) -> list[int | None]:
-    """Choose the best that was bought, one row after the other."""
-    own = np.flatnonzero(bought).tolist()
-    return [max(own, key=lambda m: (row[m], -m)) if own else None for row in expected]
+def slowly(expected: Floats, bought: Bools, reject: float | None) -> list[int | None]:
+    """Choose the best that was bought, one row after the other; the number of sensors stands for the reject."""
+    own, none = np.flatnonzero(bought).tolist(), len(bought)
+    chosen = [max(own, key=lambda m: (row[m], -m)) if own else None for row in expected]
+    if reject is None:
+        return chosen
+    return [none if m is None or row[m] < reject else m for m, row in zip(chosen, expected, strict=True)]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 10_000))
-def test_stopping_loses_what_the_best_that_was_bought_lacks(sensors: int, rows: int, seed: int) -> None:
+@given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 10_000), st.none() | st.sampled_from([0.0, 0.5, 0.8, 1.0]))
+def test_stopping_loses_what_the_best_that_was_bought_lacks(
+    sensors: int, rows: int, seed: int, reject: float | None
+) -> None:
     rng = np.random.default_rng(seed)
     members = rng.random((4, sensors)) < 0.5
     expected = [rng.random((rows, sensors)).round(1) for _ in members]
     quality, smoothing = rng.random((rows, sensors)), float(rng.random())
-    losses = compute_answer_losses(expected, members, quality, smoothing)
+    losses = compute_answer_losses(expected, members, quality, smoothing, reject)
     for node, bought in enumerate(members):
-        for row, answer in enumerate(slowly(expected[node], bought)):
-            reward, sure = (0.0, 0.0) if answer is None else (quality[row, answer], expected[-1][row, answer])
+        for row, answer in enumerate(slowly(expected[node], bought, reject)):
+            if answer == sensors:
+                reward = sure = reject or 0.0
+            else:
+                reward, sure = (0.0, 0.0) if answer is None else (quality[row, answer], expected[-1][row, answer])
             assert losses.observed[node, row] == pytest.approx(1 - reward)
             assert losses.learned[node, row] == pytest.approx(1 - (1 - smoothing) * reward - smoothing * sure)
-            assert answer is None or choose_best_acquired(expected[node], bought)[row] == answer
+            offered = append_reject(expected[node], bought, reject)
+            assert answer is None or choose_best_acquired(*offered)[row] == answer
 
 
 @settings(max_examples=60, deadline=None)
@@ -225,6 +246,78 @@ def test_of_many_those_are_asked_that_add_most_to_the_best() -> None:
 
 
 # the policy
+
+
+@cache
+def built_with_rejects(reject_cost: float) -> FitResult[PolicyPlan]:
+    return fit(asked_trace(1500, 0, reject_cost=reject_cost), QUICK, np.random.default_rng(0), BuildContext())
+
+
+def test_items_are_rejected_where_a_person_costs_less() -> None:
+    """By hand: an error costs 20. At once rejected, an item costs the price; with the cheap one, 1 + 0.6 * 0.05 * 20,
+    and for two fifths the price, or the strong one for 5 + 0.1 * 20."""
+    shares = []
+    for price, total, share in ((2.0, 2.0, 1.0), (4.0, 3.2, 0.4), (6.0, 4.0, 0.4), (12.0, 4.4, 0.0)):
+        plan, fresh = built_with_rejects(price).plan, asked_trace(20_000, 1, reject_cost=price)
+        target = PolicyTarget(tradeoff=1.0)
+        ran = plan.run(plan.cells_of(fresh), [str(row) for row in range(fresh.rows)], target)
+        lost = fresh.loss_scale * (1 - fresh.with_reject().quality[np.arange(fresh.rows), ran.labels])
+        assert float((ran.costs + lost).mean()) == pytest.approx(total, abs=0.15)
+        shares.append(float((ran.labels == 2).mean()))
+        assert shares[-1] == pytest.approx(share, abs=0.02)
+        said, said_cost, _ = plan.expected_outcome(target)
+        assert said is not None
+        assert said_cost is not None
+        assert said_cost + plan.loss_scale * (1 - said) == pytest.approx(total, abs=0.4)
+    assert shares == sorted(shares, reverse=True)  # a dearer person never gets more items
+
+
+def test_a_reject_is_decided_run_evaluated_and_stored() -> None:
+    plan = built_with_rejects(6.0).plan
+    query = {"tradeoff": 1.0, "item": "i"}
+    step = plan.decide(PolicyQuery.model_validate({**query, "acquired": {CHEAP: UNSURE}}))
+    assert isinstance(step, RejectDecision)
+    assert step.expected_loss == pytest.approx(6.0)
+    assert not step.probabilities
+    assert plan.decide(PolicyQuery.model_validate(query)) == plan.decide(PolicyQuery.model_validate(query))
+    stopped = plan.stop(PolicyQuery.model_validate(query))  # no sensor has to be acquired
+    assert isinstance(stopped, RejectDecision)
+    runner = start_policy(plan, PolicyQuery.model_validate(query), left=10.0)
+    call = next(runner)
+    assert call.names == (CHEAP,)
+    with pytest.raises(StopIteration) as ended:
+        runner.send(CallResults((CallResult(CHEAP, "text", UNSURE),), 10.0))
+    assert (ended.value.value.label, ended.value.value.answered_by) == (None, None)
+    values = {f"{name}.{part}": cell for name in (CHEAP, STRONG) for part, cell in (("correct", 1.0), ("label", "x"))}
+    items = CompleteItems(
+        ids=("sure", "unsure"),
+        values=tuple({**values, f"{CHEAP}.confidence": said} for said in (SURE, UNSURE)),
+        embeddings=None,
+        sizes=(None, None),
+        truths=(None, None),
+    )
+    found = KINDS["policy"].evaluate(plan, PolicyTarget(tradeoff=1.0), items)
+    assert found.labels == ("x", None)
+    assert found.classifiers == (CHEAP, REJECT)
+    assert found.accepted is not None
+    assert found.accepted.tolist() == [True, False]
+    assert found.grade_answers(items).tolist() == [1.0, pytest.approx(np.nan, nan_ok=True)]
+
+
+def test_the_promised_total_with_rejects_comes_true() -> None:
+    fitted, fresh = built_with_rejects(6.0), asked_trace(20_000, 3, reject_cost=6.0)
+    savings = fitted.savings
+    assert savings is not None
+    assert savings.loss is not None
+    totals = [
+        float((one.replay.costs + fresh.loss_scale * (1 - one.replay.right)).mean())
+        for one in replay_settings(fitted.plan, fresh)
+    ]
+    assert min(totals) == pytest.approx(4.0, abs=0.15)
+    assert savings.cost + savings.loss == pytest.approx(min(totals), abs=0.6)
+    always = {one.name: one.cost + (one.loss or 0.0) for one in savings.baselines}
+    assert always["always reject"] == pytest.approx(6.0)
+    assert min(totals) < min(always.values()) + 0.2
 
 
 def test_it_stops_where_the_cheap_one_is_sure_and_goes_on_where_it_is_not() -> None:

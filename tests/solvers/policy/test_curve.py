@@ -23,7 +23,7 @@ def test_each_part_of_the_rows_judges_the_curve_that_the_others_choose() -> None
     choosing = np.isin(folds, (0, 1))
     assert choose_selection_rows(folds).tolist() == choosing.tolist()
     both = np.column_stack([wrong[:, half].mean(axis=1) for half in (choosing, ~choosing)])
-    assert cross_validate_errors(best, folds, budgets, 0.9) == pytest.approx(both)
+    assert cross_validate_errors(best, folds, budgets, 0.9, 0) == pytest.approx(both)
 
 
 def test_the_best_of_points_that_are_alike_is_not_said_to_be_better_than_they_are() -> None:
@@ -33,7 +33,7 @@ def test_the_best_of_points_that_are_alike_is_not_said_to_be_better_than_they_ar
         errors = np.vstack((rng.random((20, 100)) < 0.3, np.ones(100)))
         measured = PointMeasurements(errors.astype(np.float64), costs)
         raw.append(errors.mean(axis=1).min())
-        said.append(cross_validate_errors(measured, np.arange(100) % 5, np.array([2.0]), 0.5)[0] @ (0.4, 0.6))
+        said.append(cross_validate_errors(measured, np.arange(100) % 5, np.array([2.0]), 0.5, 0)[0] @ (0.4, 0.6))
     assert np.mean(raw) < 0.24
     assert abs(np.mean(said) - 0.3) < 0.01
 
