@@ -49,7 +49,7 @@ def split_url(url: str) -> tuple[str, str]:
         raise _refused(f"must have an absolute path, as in file:///data/calls, got {url!r}")
     if any(segment in ("", ".", "..") for segment in segments):
         raise _refused(f"must not have empty folders, '.', or '..', got {url!r}")
-    if scheme != "file" and (_WILDCARD.search(segments[0]) or re.search(r"[@:#]|\?[^/]*=", path)):
+    if scheme != "file" and (re.search(r"[*?\[@:#]", segments[0]) or re.search(r"\?[^/]*=", path)):
         raise _refused(f"must be a bucket and a path, without host, user, and query, got {url!r}")
     return scheme, path
 

@@ -46,8 +46,9 @@ def bucket(files: Path) -> Iterator[str]:
         lake = pyarrow.fs.S3FileSystem(allow_bucket_creation=True, **server)
         lake.create_dir("lake")
         for path in files.iterdir():
-            with lake.open_output_stream(f"lake/calls/{path.name}") as out:
-                out.write(path.read_bytes())
+            for key in (path.name, f"team@eu 12:00/{path.name}"):
+                with lake.open_output_stream(f"lake/calls/{key}") as out:
+                    out.write(path.read_bytes())
         yield address
     store.stop()
 
@@ -74,9 +75,10 @@ def ended(server: Server, build: str) -> Any:
     return show()
 
 
-@pytest.mark.parametrize("place", ["file", "s3"])
+@pytest.mark.parametrize("place", ["file", "s3", "signs"])
 def test_a_dataset_refers_to_files_and_builds_learn_from_a_sample(server: Server, files: Path, place: str) -> None:
-    url = f"file://{files}" if place == "file" else "s3://lake/calls/*.parquet"
+    urls = {"file": f"file://{files}", "s3": "s3://lake/calls/*.parquet", "signs": "s3://lake/calls/team@eu 12:00"}
+    url = urls[place]
     status, build = put(server, f"calls-{place}", url, sample_rows=1000)
     assert (status, build["kind"]) == (202, "dataset")
     assert ended(server, build["id"])["status"] == "succeeded"

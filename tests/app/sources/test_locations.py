@@ -19,6 +19,7 @@ from models.errors import InvalidRequest
         "s3://bucket/a?endpoint_override=http://169.254.169.254",
         "s3://user:secret@bucket/a",
         "s3://host:9000/a",
+        "s3://bucket#x/a",
         "s3://*/a.parquet",
         "s3://",
     ],
@@ -27,6 +28,11 @@ def test_malformed_and_foreign_urls_are_refused(url: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         split_url(url)
     assert [fault.loc for fault in caught.value.faults] == [("source", "url")]
+
+
+@pytest.mark.parametrize("path", ["logs/2026-11-30T12:00:00/a.parquet", "logs/team@eu/#1/*.parquet"])
+def test_keys_of_objects_may_have_any_signs(path: str) -> None:
+    assert split_url(f"s3://{path}") == ("s3", path)
 
 
 @pytest.mark.parametrize("url", ["s3://logs-of-others/a", "s3://log", "gs://logs/a", "file:///logs/a", "s3://logs/b"])
