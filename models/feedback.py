@@ -213,7 +213,7 @@ def grade_outcome(outcome: Outcome, prices: LossPrices | None) -> Outcome:
             raise InvalidRequest.from_faults(_explain_unknown_loss(outcome, prices))
     elif outcome.truth is not None and outcome.answer is not None:
         return outcome.model_copy(update={"quality": float(outcome.truth == outcome.answer), **_coverage(outcome)})
-    if prices is not None and outcome.answered is False and outcome.right is None and loss is None:
+    if prices is not None and outcome.answered is False and (loss, outcome.right, outcome.classifier) == (None,) * 3:
         loss = prices.reject_loss
     if loss is None or prices is None:
         return outcome

@@ -104,6 +104,12 @@ class Losses:
         truths, answers = self.matrix.shape
         return not self.rejects and np.array_equal(self.matrix, 1.0 - np.eye(truths, answers))
 
+    @property
+    def are_unequal(self) -> bool:
+        """Whether errors have different losses, or items may be rejected."""
+        truths, answers = self.matrix.shape
+        return self.rejects or not np.array_equal(self.shares, self.shares.max() * (1.0 - np.eye(truths, answers)))
+
     def choose(self, probabilities: Floats) -> tuple[Int64s, Floats]:
         """Return the answers of least expected loss, and their losses, (n,) each.
 

@@ -277,9 +277,10 @@ class AnswerDecision(Value):
     qualities: dict[str, float] = Field(
         description="expected quality of the answer of each acquired classifier, from 0 to 1"
     )
-    expected_loss: float = Field(description="1 minus the expected quality")
+    expected_loss: float = Field(description="1 minus the expected quality; with losses, in the artifact's unit")
     tradeoff: float | None = Field(
-        description="the trade-off that decided, in errors per unit of cost; null: this classifier always answers"
+        description="the trade-off that decided, in errors per unit of cost; null: this classifier always answers, or, "
+        "if items may be rejected, nothing is acquired"
     )
     ignored: Items[str] = Field(description=_IGNORED)
 

@@ -21,8 +21,10 @@ class Rollout(Value):
     """Answer, cost, and path of one item."""
 
     item: str = Field(description="the item's id")
-    label: str | None = Field(description="the class; null without classes")
-    answer: str | None = Field(default=None, description="the classifier whose answer is accepted, without classes")
+    label: str | None = Field(description="the class; null without classes, or if the item is rejected")
+    answer: str | None = Field(
+        default=None, description="without classes, the classifier whose answer is accepted; null: rejected"
+    )
     cost: float = Field(description="mean cost of the acquired sensors, in the artifact's unit")
     path: Items[str] = Field(description="acquired sensors, in order")
     time: float | None = Field(
@@ -43,7 +45,7 @@ class PolicyPoint(Value):
 
     tradeoff: float | None = Field(
         description="weight of cost against errors, in errors per unit of cost; null: nothing is acquired, or, "
-        "without classes, one classifier always answers"
+        "without classes and rejects, one classifier always answers"
     )
     cost: float = Field(description="mean cost of an item, in the artifact's unit")
     cost_bound: float = Field(

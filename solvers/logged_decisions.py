@@ -93,6 +93,9 @@ def _read_quality(dataset: Dataset, items: Sequence[EvaluatedItem]) -> Floats:
     It is the answering classifier's quality, else follows from the true label or the loss.
     """
     if isinstance(dataset, Trace) and items[0].classifier is not None:
+        if dataset.spec.reject_cost is None and not all(item.accepted for item in items):
+            message = "is missing: the artifact rejects items, whose price must be known"
+            raise InvalidRequest.from_faults(Fault(("dataset", "spec", "reject_cost"), message))
         whole = dataset.with_reject()
         places = {each.name: j for j, each in enumerate(whole.spec.classifiers)}
         return np.asarray(whole.quality[np.arange(len(items)), [places[str(item.classifier)] for item in items]])

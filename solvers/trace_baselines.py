@@ -83,13 +83,13 @@ def find_current_baseline(baselines: Collection[str], dataset: Trace, training: 
     """Return the name of the baseline that represents today's choices.
 
     It is the choices of a log, if they are among the baselines. Otherwise the most accurate classifier always answers;
-    ties go to the cheapest.
+    ties go to the cheapest. No items are rejected.
     """
     if AS_LOGGED in baselines:
         return AS_LOGGED
     quality, costs = dataset.quality[training].mean(axis=0), dataset.costs[training].mean(axis=0)
-    place = int(np.lexsort((costs, -quality))[0])
-    return f"always {dataset.spec.classifiers[place].name}"
+    names = [one.name for one in dataset.spec.classifiers]
+    return f"always {next(names[j] for j in np.lexsort((costs, -quality)) if names[j] != REJECT)}"
 
 
 def _pairs(dataset: Trace, training: Int64s) -> dict[str, Replay]:

@@ -14,10 +14,10 @@ from joblib._dask import Batch, DaskDistributedBackend
 
 from models.errors import ParsimonyError
 
-CONNECT_S = 10
+CONNECT_TIMEOUT_S = 10
 """How long to wait for the scheduler."""
 WORKER_WAIT_S = 60
-"""How long to wait for the first worker, and for one after all have gone: restarts take up to a minute."""
+"""How long to wait for the first worker, and for one after all have gone; restarts take 2 s, or 20 s if it is busy."""
 
 
 class _Whole(Batch):  # type: ignore[misc]
@@ -83,7 +83,7 @@ def dask_backend(scheduler: str) -> Iterator[None]:
     """
     try:
         asyncio.run(_reach(scheduler))
-        client = Client(scheduler, timeout=CONNECT_S, set_as_default=False)
+        client = Client(scheduler, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ParsimonyError(f"cannot connect to Dask at {scheduler} (PARSIMONY_DASK_SCHEDULER): {error}") from error
     with client, joblib.parallel_config(backend=_Backend(client=client, wait_for_workers_timeout=WORKER_WAIT_S)):
@@ -106,5 +106,5 @@ async def _reach(scheduler: str) -> None:
     client holds this lock in the same thread, both wait forever. So the connection is tested before a client is
     created.
     """
-    comm = await connect(scheduler, timeout=CONNECT_S)
+    comm = await connect(scheduler, timeout=CONNECT_TIMEOUT_S)
     await comm.close()

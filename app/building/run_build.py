@@ -222,7 +222,7 @@ def _losses(dataset: Dataset) -> dict[str, Any]:
     """Record the losses of errors."""
     reject_loss = dataset.reject_loss if isinstance(dataset, Trace) else None
     prices = LossPrices.from_losses(dataset.losses, dataset.loss_scale, dataset.classes, reject_loss)
-    return {} if prices is None else {"losses": prices.model_dump(mode="json")}
+    return {} if prices is None else {"losses": prices.model_dump(mode="json", exclude_none=True)}
 
 
 def _warnings(info: DatasetInfo) -> dict[str, Any]:

@@ -60,12 +60,12 @@ def encode(value: Any, manifest: dict[str, Any]) -> bytes:
 
 
 def _has_default(field: Field[Any], value: Any) -> bool:
-    """Return whether a field has its default value, if that is a plain value or an empty array."""
+    """Return whether a field has its default value, if that is None, a plain value, or an empty array."""
     if field.default_factory is not MISSING:
         default = field.default_factory()
         is_array = isinstance(default, np.ndarray) and default.size == 0
         return is_array and default.shape == value.shape and default.dtype == value.dtype
-    return isinstance(field.default, str | int | float | tuple) and bool(value == field.default)
+    return isinstance(field.default, str | int | float | tuple | None) and bool(value == field.default)
 
 
 def decode(data: bytes, kind: type[T], *, is_verified: bool = False) -> T:

@@ -113,9 +113,9 @@ def run_policy(
 ) -> Steps:
     """Run an item from its first decision.
 
-    If a sensor is unavailable, the next best action is taken, or the known sensors decide. If none is known, the
-    cheapest available sensor within the limits is acquired first. The possible cost of failed calls is subtracted from
-    the item's hard limit.
+    If a sensor is unavailable, the next best action is taken, or the known sensors decide. If none is known, and the
+    item is not rejected, the cheapest available sensor within the limits is acquired first. The possible cost of failed
+    calls is subtracted from the item's hard limit.
 
     Args:
         acquired: known readings by sensor.
@@ -133,7 +133,7 @@ def run_policy(
             so_far.results += [make_skipped_result(name) for name in wanted if name in unavailable]
             decision = yield from _ask(facts, known, forbidden, lost, so_far)
             wanted = _sensors_to_acquire(decision, known)
-        if not wanted and not known and so_far.results:  # a sensor was wanted, and is not available
+        if not wanted and not known and so_far.results and not _rejects(decision):  # a wanted one is unavailable
             wanted = facts.find_cheapest(forbidden, facts.cost_of(lost))
         if not wanted or remaining_seconds <= 0:
             break
@@ -153,7 +153,7 @@ def run_policy(
     reasons += [OUT_OF_TIME if remaining_seconds <= 0 else None]
     refused = decision.reason if isinstance(decision, Refusal) else None
     degraded = join_reasons(so_far.failures, *reasons) or refused
-    if degraded is not None and not known:
+    if degraded is not None and not known and not _rejects(decision):
         if facts.classless and any(one.label is not None for one in so_far.results):
             return so_far.most_confident(remaining_seconds, join_reasons(*reasons))
         raise NoAnswer(degraded, remaining_seconds)
@@ -195,6 +195,11 @@ def _answer(decision: Mapping[str, Any], so_far: CollectedResults, degraded: str
     if decision["action"] == "reject":
         return RunAnswer(None, None, None, probabilities or None, degraded)
     return RunAnswer(decision["label"], probabilities[decision["label"]], None, probabilities, degraded)
+
+
+def _rejects(decision: Mapping[str, Any] | Refusal) -> bool:
+    """Return whether the item is sent to a person, which needs no reading."""
+    return not isinstance(decision, Refusal) and decision["action"] == "reject"
 
 
 def _sensors_to_acquire(decision: Mapping[str, Any] | Refusal, known: Collection[str]) -> tuple[str, ...]:

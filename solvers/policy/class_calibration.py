@@ -6,7 +6,7 @@ few trees are too cautious. Calibrated forests are forests, because logits are l
 Source: Guo, Pleiss, Sun, Weinberger, *On Calibration of Modern Neural Networks*, 2017, Section 4.2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,7 +21,7 @@ from solvers.statistics import softmax, standard_error_of_mean
 from solvers.trees.oblivious_trees import Forest
 
 STRENGTH = 10.0
-"""Ridge penalty of scales, less 1, and of offsets: a smaller one costs small tables, a larger one many classes."""
+"""Ridge penalty of scales, less 1, and of offsets. With less, small tables lose more; with more, many classes do."""
 MIN_PROBABILITY = 1e-12
 
 
@@ -33,37 +33,34 @@ class VectorScaling:
     offsets: Floats
 
     @classmethod
-    def make_identity(cls, classes: int) -> "VectorScaling":
-        """Return the scaling that changes no probability."""
-        return cls(np.ones(classes), np.zeros(classes))
-
-    @classmethod
-    def fit(cls, logits: Floats, labels: Int32s, strength: float = STRENGTH) -> "VectorScaling":
+    def fit(
+        cls, logits: Floats, labels: Int32s, strength: float = STRENGTH, start: "VectorScaling | None" = None
+    ) -> "VectorScaling":
         """Minimize the log loss of the rows plus the penalty, which is convex.
 
         Args:
             logits: (n, C).
             labels: (n,).
             strength: ridge penalty, in log losses of one row.
+            start: scaling of similar rows, from which fewer steps remain.
         Complexity: O(n C) for each step.
 
         >>> logits, labels = np.array([[2.0, -2.0]] * 4), np.array([0, 0, 0, 1], np.int32)
         >>> softmax(VectorScaling.fit(logits, labels, 1e-6).scale_logits(logits))[0].round(3).tolist()
         [0.75, 0.25]
         """
-        centered, classes = _center(logits), logits.shape[1]
-        truth = np.eye(classes)[labels]
-        start = np.concatenate((np.ones(classes), np.zeros(classes)))
+        centered, classes, rows = _center(logits), logits.shape[1], np.arange(len(labels))
+        unchanged = np.concatenate((np.ones(classes), np.zeros(classes)))
+        first = unchanged if start is None else np.concatenate((start.scales, start.offsets))
 
         def measure(params: Floats) -> tuple[float, Floats]:
-            scores, moved = centered * params[:classes] + params[classes:], params - start
-            probabilities = softmax(scores)
-            excess = probabilities - truth
+            scores, moved = centered * params[:classes] + params[classes:], params - unchanged
+            excess, lost = softmax(scores), _log_losses(scores, labels)
+            excess[rows, labels] -= 1
             slopes = np.concatenate(((excess * centered).sum(axis=0), excess.sum(axis=0)))
-            lost = float(_log_losses(probabilities, labels).sum() + strength * (moved @ moved))
-            return lost, slopes + 2 * strength * moved
+            return float(lost.sum() + strength * (moved @ moved)), slopes + 2 * strength * moved
 
-        return cls(*np.split(minimize(measure, start, jac=True, method="L-BFGS-B").x, 2))
+        return cls(*np.split(minimize(measure, first, jac=True, method="L-BFGS-B").x, 2))
 
     def scale_logits(self, logits: Floats) -> Floats:
         """Return calibrated logits, (n, C)."""
@@ -76,62 +73,62 @@ class VectorScaling:
         return replace(forest, base=base.astype(np.float32), leaves=leaves.astype(np.float32))
 
 
-def calibrate_states(states: PolicyStates, training: TrainingRows) -> PolicyStates:
-    """Return the states with calibrated classifiers.
+def calibrate_states(states: PolicyStates, training: TrainingRows, report: Callable[[int], None]) -> PolicyStates:
+    """Return the states with calibrated classifiers; nodes with equal readings share one.
 
-    Member k is calibrated on out-of-fold posteriors of all folds but k, so the fold that validates it has no part.
+    Member k is calibrated on the out-of-fold posteriors of the rows of all folds but k.
+
+    Args:
+        report: receives the number of calibrated classifiers.
     """
-    parts = zip(states.members, states.posteriors, states.rows, strict=True)
-    jobs = [partial(_calibrate_state, *part, training) for part in parts]
-    calibrated = list(run_parallel(jobs))
-    return replace(states, members=[each for each, _ in calibrated], posteriors=[each for _, each in calibrated])
+    place = {id(members): at for at, members in enumerate(states.members)}
+    parts = [(states.members[at], states.posteriors[at], states.rows[at]) for at in place.values()]
+    jobs = [partial(_calibrate_state, *part, training.labels, training.folds, training.items) for part in parts]
+    calibrated = dict(zip(place, run_parallel(jobs, report), strict=True))
+    members, posteriors = zip(*(calibrated[id(each)] for each in states.members), strict=True)
+    return replace(states, members=list(members), posteriors=list(posteriors))
 
 
 def _calibrate_state(
-    members: list[Forest], posteriors: Floats, rows: Bools, training: TrainingRows
+    members: list[Forest], posteriors: Floats, rows: Bools, labels: Int32s, folds: Int64s, items: Int64s | None
 ) -> tuple[list[Forest], Floats]:
     """Return the calibrated members and posteriors of a state; ``rows``, (n,), calibrate."""
-    logits, items = np.log(np.maximum(posteriors, MIN_PROBABILITY)), training.items
-    labels, folds = training.labels[rows], training.folds[rows]
-    scalings = cross_fit_scalings(logits[rows], labels, folds, len(members), None if items is None else items[rows])
+    logits = np.log(np.maximum(posteriors, MIN_PROBABILITY))
+    scalings = cross_fit_scalings(logits[rows], labels[rows], folds[rows], None if items is None else items[rows])
+    if not scalings:
+        return members, posteriors
     calibrated = np.empty_like(posteriors)
     for k, scaling in enumerate(scalings):
-        own = training.folds == k
+        own = folds == k
         calibrated[own] = softmax(scaling.scale_logits(logits[own]))
     return [scaling.scale_forest(forest) for scaling, forest in zip(scalings, members, strict=True)], calibrated
 
 
-def cross_fit_scalings(
-    logits: Floats, labels: Int32s, folds: Int64s, members: int, items: Int64s | None
-) -> list[VectorScaling]:
-    """Return one scaling for each fold, fitted to the rows of the other folds.
+def cross_fit_scalings(logits: Floats, labels: Int32s, folds: Int64s, items: Int64s | None) -> list[VectorScaling]:
+    """Return a scaling for each of K folds, fitted to the rows of the other folds.
 
-    If calibration does not reduce the log loss of held-out rows by more than a standard error, return identities.
+    The list is empty if calibration does not reduce the log loss of held-out rows by more than a standard error.
 
     Args:
         logits: (n, C), out of fold.
         labels: (n,).
-        folds: (n,), below ``members``.
+        folds: (n,), below K.
         items: (n,), equal for rows of one item; None if no item repeats.
     """
-    same = [VectorScaling.make_identity(logits.shape[1])] * members
-    fitted = [VectorScaling.fit(logits[folds != k], labels[folds != k]) for k in range(members)]
-    before, after = (_held_out_losses(each, logits, labels, folds) for each in (same, fitted))
-    gains = before - after
-    return fitted if gains.mean() > float(standard_error_of_mean(gains[None], items)[0]) else same
-
-
-def _held_out_losses(scalings: Sequence[VectorScaling], logits: Floats, labels: Int32s, folds: Int64s) -> Floats:
-    """Return the log loss of each row, (n,), with the scaling of its fold."""
-    lost = np.empty(len(labels))
-    for k, scaling in enumerate(scalings):
+    every, scalings, gains = VectorScaling.fit(logits, labels), list[VectorScaling](), np.empty(len(labels))
+    for k in range(int(folds.max()) + 1):
         held = folds == k
-        lost[held] = _log_losses(softmax(scaling.scale_logits(logits[held])), labels[held])
-    return lost
+        scalings.append(VectorScaling.fit(logits[~held], labels[~held], start=every))
+        before, after = logits[held], scalings[k].scale_logits(logits[held])
+        gains[held] = _log_losses(before, labels[held]) - _log_losses(after, labels[held])
+    return scalings if gains.mean() > standard_error_of_mean(gains, items) else []
 
 
-def _log_losses(probabilities: Floats, labels: Int32s) -> Floats:
-    return np.asarray(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], MIN_PROBABILITY)))
+def _log_losses(logits: Floats, labels: Int32s) -> Floats:
+    """Return the log loss of each row, (n,)."""
+    own = logits[np.arange(len(labels)), labels]
+    highest = logits.max(axis=1)
+    return np.asarray(np.log(np.exp(logits - highest[:, None]).sum(axis=1)) + highest - own)
 
 
 def _center(logits: Floats) -> Floats:

@@ -53,13 +53,16 @@ def select_distinct_points(bounds: Floats, errors: Floats, fixed: int) -> Int64s
 
     At the first and last of equal trade-offs, items are close to another decision. On new items, some would take it.
 
-    >>> bounds, errors = np.array([3.0, 1.0, 1.0, 1.0, 0.0, 0.0]), np.array([0.1, 0.2, 0.2, 0.2, 0.5, 0.5])
-    >>> select_distinct_points(bounds, errors, 1).tolist()
+    >>> bounds, errors = np.array([3.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]), np.array([0.1, 0.2, 0.2, 0.2, 0.5, 0.5, 0.5])
+    >>> select_distinct_points(bounds, errors, 2).tolist()
     [5, 2, 0]
     """
     _, group = np.unique(np.stack((bounds, errors)), axis=1, return_inverse=True)
     equal = [np.flatnonzero(group.ravel() == each) for each in range(int(group.max()) + 1)]
-    return np.array([own[-1] if own[-1] >= len(bounds) - fixed else own[len(own) // 2] for own in equal])
+    first_fixed = [np.searchsorted(own, len(bounds) - fixed) for own in equal]
+    return np.array(
+        [own[at] if at < len(own) else own[len(own) // 2] for own, at in zip(equal, first_fixed, strict=True)]
+    )
 
 
 def bound_costs(costs: Floats, confidence: float, items: Int64s | None = None) -> Floats:

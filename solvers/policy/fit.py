@@ -101,8 +101,8 @@ def fit(
         None if quality is None else build_answer_graph(sensors.has_columns, prices.costs, quality, prices.fetches)
     )
     states, seeds, (start, end, total) = _build_states(training, options, prices, rng, run, is_grown, given_graph)
-    if training.losses is not None and not training.losses.is_zero_one:
-        states = calibrate_states(states, training)
+    if training.losses is not None and training.losses.are_unequal:
+        states = calibrate_states(states, training, partial(_report_calibrated, run.progress, start, total))
     learns_limits = quality is not None or is_grown
     task = _build_task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, learns_limits)
     learned = learn_policies(
@@ -256,6 +256,10 @@ def _build_states(
 def _plan_losses(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
     places = {each.tobytes(): at for at, each in enumerate(graph.members)}
     return observed[[places[each.tobytes()] for each in plan.members]]
+
+
+def _report_calibrated(progress: Progress, start: int, total: int, done: int) -> None:
+    progress(start, total, f"calibrated {done} classifiers")
 
 
 def _report_learned(progress: Progress, total: int, done: int) -> None:

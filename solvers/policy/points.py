@@ -55,7 +55,7 @@ class PolicyPoints(PolicyContents):
 
     @cached_property
     def losses(self) -> Losses:
-        """The loss matrix of answers; None if answers have no classes."""
+        """The loss matrix of answers with classes."""
         if not len(self.loss_matrix):
             return Losses.zero_one(self.class_base.shape[2])
         truths, answers = self.loss_matrix.shape

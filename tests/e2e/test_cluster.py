@@ -127,7 +127,7 @@ def test_a_worker_that_is_killed_in_mid_build_costs_time_only(
 def test_a_scheduler_that_is_not_there_is_said_to_be(
     address: str, redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.building.dask_cluster.CONNECT_S", 1)
+    monkeypatch.setattr("app.building.dask_cluster.CONNECT_TIMEOUT_S", 1)
     address = address.format(port=free_port())
     with pytest.raises(ParsimonyError, match="cannot connect to Dask"), joblib_backend(address):
         raise AssertionError

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import FeaturesSpec, FeatureTable, dataset_from_columns
-from models.arrays import Floats, Int32s, Int64s
+from models.arrays import Floats, Int32s
 from models.policy import PolicyOptions
 from solvers import BuildContext
 from solvers.policy import PolicyPlan, class_calibration, fit
@@ -64,7 +64,9 @@ def test_scales_of_each_class_are_found() -> None:
     scales = np.array([0.5, 1.0, 2.0, 3.0])
     logits, labels = drawn(40_000, 0, scales)
     folds = np.arange(len(labels)) % 5
-    for each in cross_fit_scalings(logits, labels, folds, 5, None):
+    found = cross_fit_scalings(logits, labels, folds, None)
+    assert len(found) == 5
+    for each in found:
         np.testing.assert_allclose(each.scales, scales, atol=0.1)
         np.testing.assert_allclose(each.offsets - each.offsets.mean(), 0.0, atol=0.1)
 
@@ -74,30 +76,28 @@ def test_calibrated_probabilities_stay_as_they_are(rows: int) -> None:
     kept = 0
     for seed in range(20):
         logits, labels = drawn(rows, seed, np.ones(3))
-        found = cross_fit_scalings(logits, labels, np.arange(rows) % 5, 5, None)
-        kept += all(np.array_equal(each.scales, np.ones(3)) and not each.offsets.any() for each in found)
+        kept += not cross_fit_scalings(logits, labels, np.arange(rows) % 5, None)
     assert kept >= 16  # a gain of more than a standard error happens by chance
 
 
-def test_the_labels_of_a_fold_have_no_part_in_its_scaling() -> None:
+def test_labels_of_a_fold_do_not_change_its_scaling() -> None:
     logits, labels = drawn(4000, 1, np.array([0.4, 2.5, 2.5]))
     folds = np.arange(len(labels)) % 4
     changed = (folds == 2) & (np.random.default_rng(0).random(len(labels)) < 0.03)
     other = np.where(changed, (labels + 1) % 3, labels).astype(np.int32)
-    first, second = (cross_fit_scalings(logits, each, folds, 4, None) for each in (labels, other))
-    assert np.array_equal(first[2].scales, second[2].scales)
-    assert not np.array_equal(first[1].scales, second[1].scales)
+    first, second = (cross_fit_scalings(logits, each, folds, None) for each in (labels, other))
+    np.testing.assert_allclose(first[2].scales, second[2].scales, rtol=1e-4)  # their start is fitted to all rows
+    assert np.abs(first[1].scales / second[1].scales - 1).max() > 0.01
 
 
 def test_copies_of_items_do_not_make_a_gain_certain() -> None:
     logits, labels = drawn(60, 3, np.array([1.0, 1.6]))
     copies = np.repeat(np.arange(60), 100)
-    found = [
-        cross_fit_scalings(logits[copies], labels[copies], copies % 3, 3, items)[0].scales.tolist()
-        for items in (None, copies)
-    ]
-    assert found == [pytest.approx(found[0]), [1.0, 1.0]]
-    assert found[0] != [1.0, 1.0]
+    alone, together = (
+        cross_fit_scalings(logits[copies], labels[copies], copies % 3, items) for items in (None, copies)
+    )
+    assert len(alone) == 3
+    assert together == []
 
 
 def table(rows: int, seed: int, losses: dict[str, dict[str, float]]) -> FeatureTable:
@@ -131,18 +131,16 @@ def test_probabilities_are_closer_to_the_truth_on_fresh_rows(monkeypatch: pytest
 
     calibrated = log_loss(built(), fresh)
 
-    def keep(logits: Floats, labels: Int32s, folds: Int64s, members: int, items: Int64s | None) -> list[VectorScaling]:
-        return [VectorScaling.make_identity(logits.shape[1])] * members
-
-    monkeypatch.setattr(class_calibration, "cross_fit_scalings", keep)
+    monkeypatch.setattr(class_calibration, "cross_fit_scalings", lambda *rows: [])
     assert calibrated < 0.97 * log_loss(built(), fresh)
 
 
-def test_equal_losses_change_no_classifier(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("loss", [1.0, 2.0])
+def test_equal_losses_change_no_classifier(monkeypatch: pytest.MonkeyPatch, loss: float) -> None:
     def never(*_: Any) -> None:
         raise AssertionError
 
     monkeypatch.setattr(class_calibration, "cross_fit_scalings", never)
     names = [str(each) for each in range(CLASSES)]
-    equal = {a: {b: 1.0 for b in names if a != b} for a in names}
+    equal = {a: {b: loss for b in names if a != b} for a in names}
     fit(table(200, 1, equal), PolicyOptions(trees=8, points=2), np.random.default_rng(0), BuildContext())

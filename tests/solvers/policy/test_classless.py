@@ -279,7 +279,11 @@ def test_a_reject_is_decided_run_evaluated_and_stored() -> None:
     assert isinstance(step, RejectDecision)
     assert step.expected_loss == pytest.approx(6.0)
     assert not step.probabilities
-    assert plan.decide(PolicyQuery.model_validate(query)) == plan.decide(PolicyQuery.model_validate(query))
+    data = encode(plan, {})
+    assert b"reject_quality" in data
+    assert b"reject_quality" not in encode(built().plan, {})  # which older versions read
+    restored = decode(data, PolicyPlan)
+    assert restored.decide(PolicyQuery.model_validate({**query, "acquired": {CHEAP: UNSURE}})) == step
     stopped = plan.stop(PolicyQuery.model_validate(query))  # no sensor has to be acquired
     assert isinstance(stopped, RejectDecision)
     runner = start_policy(plan, PolicyQuery.model_validate(query), left=10.0)
@@ -296,6 +300,12 @@ def test_a_reject_is_decided_run_evaluated_and_stored() -> None:
         sizes=(None, None),
         truths=(None, None),
     )
+    runner = start_policy(plan, PolicyQuery.model_validate(query), left=10.0)
+    next(runner)
+    with pytest.raises(StopIteration) as ended:  # without the cheap one, a person costs less than the strong one
+        runner.send(CallResults((CallResult(CHEAP, error="down"),), 10.0))
+    assert (ended.value.value.label, ended.value.value.answered_by) == (None, None)
+    assert CHEAP in ended.value.value.degraded
     found = KINDS["policy"].evaluate(plan, PolicyTarget(tradeoff=1.0), items)
     assert found.labels == ("x", None)
     assert found.classifiers == (CHEAP, REJECT)
@@ -315,6 +325,8 @@ def test_the_promised_total_with_rejects_comes_true() -> None:
     ]
     assert min(totals) == pytest.approx(4.0, abs=0.15)
     assert savings.cost + savings.loss == pytest.approx(min(totals), abs=0.6)
+    assert savings.today is not None
+    assert savings.today.name == "always strong"
     always = {one.name: one.cost + (one.loss or 0.0) for one in savings.baselines}
     assert always["always reject"] == pytest.approx(6.0)
     assert min(totals) < min(always.values()) + 0.2
