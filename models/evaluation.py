@@ -94,8 +94,8 @@ class EvaluationSummary(Value):
     accuracy_interval: Interval | None = Field(description="its 95 % confidence interval")
     loss: float | None = Field(
         default=None,
-        description="the mean loss of the items with a true label, in the artifact's unit; null: no true "
-        "labels, or all errors are equal",
+        description="the mean loss of the items with a true label, or with measured qualities or losses, in the "
+        "artifact's unit; null: there are none, or all errors are equal",
     )
     loss_interval: Interval | None = Field(default=None, description="its 95 % confidence interval")
     reliability: Items[ReliabilityBin] = Field(

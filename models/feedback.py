@@ -168,6 +168,8 @@ class Outcome(Value):
         graded = [name for name in GRADES if getattr(self, name) is not None]
         if len(graded) > 1:
             raise ValueError(f"{graded[0]} cannot be combined with {graded[1]}")
+        if self.answered is False and self.right is not None:
+            raise ValueError(f"{graded[0]} cannot be combined with answered=false: a rejected item has no answer")
         if self.answer is not None and self.truth is None:
             raise ValueError("answer requires truth")
         if self.truth is not None and (self.answer is None) == (self.answered is not False):

@@ -58,7 +58,7 @@ def _listed(items: CompleteItems, outcomes: EvaluationOutcomes, losses: LossPric
             correct=_or_none(correct[at]),
             loss=_or_none(measured[at])
             if losses is None or not np.isnan(measured[at])
-            else _loss(losses, items.truths[at], outcomes.labels[at], _or_none(correct[at]), accepted=accepted[at]),
+            else _loss(losses, items, outcomes, at, _or_none(correct[at])),
             weight=items.weights[at],
         )
         for at, item in enumerate(items.ids)
@@ -73,14 +73,23 @@ def _check_truths(items: CompleteItems, losses: LossPrices) -> None:
 
 
 def _loss(
-    losses: LossPrices, truth: str | None, answer: str | None, quality: float | None, *, accepted: bool
+    losses: LossPrices, items: CompleteItems, outcomes: EvaluationOutcomes, at: int, quality: float | None
 ) -> float | None:
-    """Return the loss of an answer or a reject: from the matrix, else the reject's price or the measured quality."""
+    """Return the loss of an item: from the matrix, else the reject's price or the measured quality.
+
+    Without a matrix, a reject has a loss if the item has an outcome. So the mean loss is that of items whose outcomes
+    are known, whether they are rejected or not.
+    """
     if losses.matrix:
-        return losses.find_loss(truth, answer)
-    if not accepted:
-        return losses.reject_loss
-    return None if quality is None else losses.largest * (1 - quality)
+        return losses.find_loss(items.truths[at], outcomes.labels[at])
+    if outcomes.accepted is None or outcomes.accepted[at]:
+        return None if quality is None else losses.largest * (1 - quality)
+    return losses.reject_loss if _has_outcome(items, at) else None
+
+
+def _has_outcome(items: CompleteItems, at: int) -> bool:
+    graded = (cell for name, cell in items.values[at].items() if name.endswith((".correct", ".loss")))
+    return items.truths[at] is not None or any(cell is not None for cell in graded)
 
 
 def _or_none(value: float) -> float | None:

@@ -129,7 +129,7 @@ def _replay_baselines(learned: Dataset, unseen: Dataset, seed: int, run: BuildCo
     if isinstance(unseen, Trace):
         assert isinstance(learned, Trace)
         free = replay_most_common(learned, unseen) if unseen.classes else {}
-        return replay_baselines_on(learned, unseen) | free
+        return replay_baselines_on(learned.with_reject(), unseen.with_reject()) | free
     assert isinstance(learned, FeatureTable)
 
     def report(done: int, of: int) -> None:

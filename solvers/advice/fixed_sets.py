@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 from models import Dataset, FeatureTable
 from models.arrays import Floats, Int32s, Int64s
 from models.losses import Losses
+from parsimony.runs.steps import REJECT
 from solvers.learners.table_preparation import Preparation
 from solvers.policy.sensors import Sensors
 from solvers.savings import Replay, name_feature_set
@@ -53,12 +54,15 @@ def replay_fixed_sets(
 def replay_most_common(learned: Dataset, unseen: Dataset) -> dict[str, Replay]:
     """Return the free baseline: every unseen row gets the same answer.
 
-    The answer is the most common class of the training rows or, with losses, the one of least loss.
+    The answer is the most common class of the training rows or, with losses, the one of least loss, or a reject.
     """
     losses = _losses(learned)
     shares = np.bincount(learned.labels, minlength=len(losses.matrix)) / learned.rows
     right = losses.grade_answers(np.tile(shares, (unseen.rows, 1)), unseen.labels)
-    return {name_feature_set([], ""): Replay(right, np.zeros(unseen.rows))}
+    answer = int(losses.choose(shares[None])[0][0])
+    rejects = losses.rejects and answer == losses.matrix.shape[1] - 1
+    name = f"always {REJECT}" if rejects else name_feature_set([], "")
+    return {name: Replay(right, np.zeros(unseen.rows))}
 
 
 def _losses(dataset: Dataset) -> Losses:

@@ -52,6 +52,15 @@ def test_without_classes_a_rejected_item_has_the_price_of_a_reject(kind_name: st
     items = [
         item for batch in evaluate_in_batches(loaded, limits, items_from_dataset(dataset), IN_PROCESS) for item in batch
     ]
+    ungraded = replace(
+        items_from_dataset(dataset),
+        values=tuple(
+            {name: cell for name, cell in values.items() if not name.endswith((".correct", ".loss"))}
+            for values in items_from_dataset(dataset).values
+        ),
+    )
+    unknown = [item for batch in evaluate_in_batches(loaded, limits, ungraded, IN_PROCESS) for item in batch]
+    assert [item.loss for item in unknown] == [None] * len(unknown)
     assert {item.loss for item in items if not item.accepted} == {6.0}
     assert {item.loss for item in items if item.accepted} <= {0.0, 20.0}
     summary = summarize_evaluation(items, ())

@@ -75,6 +75,8 @@ def test_graded_answers_are_held_against_the_mean_quality() -> None:
     for quality in (0.25, 1.0, 0.75):
         count.add(Outcome(decision=ID, quality=quality), Estimates(accuracy=0.7))
     assert count.outcomes_of["accuracy"] == [(0, 0.7, 0.25, 100), (1, 0.7, 1.0, 100), (2, 0.7, 0.75, 100)]
+    with pytest.raises(ValidationError, match="correct cannot be combined with answered=false"):
+        Outcome(decision=ID, correct=True, answered=False)
     with pytest.raises(ValidationError, match="correct cannot be combined with quality"):
         Outcome(decision=ID, quality=0.5, correct=True)
 

@@ -17,6 +17,7 @@ from solvers.advice.advise import AdviceSplit
 from solvers.advice.summary import write_summary
 from solvers.base import make_generator
 from tests.solvers.policy.problems import halves
+from tests.solvers.policy.test_classless import asked_trace
 from tests.support.replays import COSTS, NAMES, World
 
 ROWS, SEED = 600, 5
@@ -227,3 +228,12 @@ def test_what_nothing_reaches_is_not_said_to_have_been_reached() -> None:
     most = max(one.accuracy for one in (*advice["kinds"], *advice["alternatives"]) if one.accuracy is not None)
     named = {one.kind: one for one in advice["kinds"]} | {one.name: one for one in advice["alternatives"]}
     assert named[advice["recommended"]].accuracy == pytest.approx(most, abs=0.03)
+
+
+def test_advice_compares_with_rejecting_every_item() -> None:
+    advised = advise(asked_trace(600, 1, reject_cost=2.0), AdviceLimits(), 0, 60.0, BuildContext())
+    alone = {one.name: one.cost + (one.loss or 0.0) for one in advised["alternatives"]}
+    assert alone["always reject"] == pytest.approx(2.0)
+    assert min(alone.values()) == pytest.approx(2.0)
+    for kind in advised["kinds"]:
+        assert kind.savings is None or not kind.savings.has_savings
