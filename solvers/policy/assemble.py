@@ -116,6 +116,7 @@ def _point_fields(
         "point_bounds": bounds[hull],
         "point_errors": measured.errors.mean(axis=1)[hull],
         "point_sensors": np.append(learned.acquired[:able].mean(axis=1), task.fixed.sensors)[hull],
+        "point_coverages": _measure_coverages(task, learned)[hull] if task.losses.rejected.any() else np.empty(0),
         "point_cost_errors": standard_error_of_mean(measured.costs, training.items)[hull],
         "point_reached": cross_validate_errors(
             measured, training.folds, bounds[hull], task.options.confidence, len(task.fixed)
@@ -124,6 +125,12 @@ def _point_fields(
         if len(task.caps[task.hard_budget_slice])
         else np.empty(0),
     }
+
+
+def _measure_coverages(task: PolicyTask, learned: LearnedPolicies) -> Floats:
+    """Return the share of rows that get an answer at each trade-off and hard budget, then at fixed points."""
+    able = slice(0, task.hard_budget_slice.stop)
+    return np.concatenate((learned.answered[able].mean(axis=1), task.fixed.answered.mean(axis=1)))
 
 
 def _limit_fields(task: PolicyTask, learned: LearnedPolicies) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from models.arrays import Floats, Int64s
 from solvers.policy.graph import Graph
+from solvers.policy.losses import StoppingLosses
 from solvers.policy.rollout import SimulatedPaths
 from solvers.policy.traffic import PassedCounts
 
@@ -27,6 +28,7 @@ class BaselinePoints:
         errors: (F, n).
         costs: (F, n).
         sensors: (F,), number of acquired sensors.
+        answered: (F, n), 1 for rows that get an answer, 0 for rejected rows.
         passed: (F,), number of rows on each edge and node.
         ends: (F,), node at which all rows end.
     """
@@ -34,6 +36,7 @@ class BaselinePoints:
     errors: Floats
     costs: Floats
     sensors: Floats
+    answered: Floats
     passed: Sequence[PassedCounts]
     ends: Int64s
 
@@ -43,25 +46,29 @@ class BaselinePoints:
         return bool(self.ends.all())
 
     @classmethod
-    def from_graph(cls, graph: Graph, observed: Floats, costs: Floats, *, has_to_acquire: bool) -> "BaselinePoints":
+    def from_graph(
+        cls, graph: Graph, losses: StoppingLosses, costs: Floats, *, has_to_acquire: bool
+    ) -> "BaselinePoints":
         """Return the point that stops at once.
 
         With ``has_to_acquire``, return a point for each possible first fetch, which stops after it.
 
         Args:
-            observed: (S, n), losses of stopping.
+            losses: losses of stopping.
             costs: (n, M + G).
 
-        >>> graph = Graph.all_subsets(2)
-        >>> BaselinePoints.from_graph(graph, np.ones((4, 3)), np.ones((3, 2)), has_to_acquire=True).ends.tolist()
+        >>> graph, ones = Graph.all_subsets(2), np.ones((4, 3))
+        >>> losses = StoppingLosses(ones, ones, ones > 1)
+        >>> BaselinePoints.from_graph(graph, losses, np.ones((3, 2)), has_to_acquire=True).ends.tolist()
         [1, 2]
         """
         ends = graph.list_actions(0).astype(np.int64) if has_to_acquire else np.zeros(1, dtype=np.int64)
         paths = [[0, end] if end else [0] for end in ends.tolist()]
         members, paid = (each.astype(np.float64) for each in (graph.members[ends], graph.mark_paid(ends)))
         walks = [SimulatedPaths(np.full(len(costs), path[-1]), np.tile(path, (len(costs), 1))) for path in paths]
-        passed = [PassedCounts.from_walks(graph, each, observed) for each in walks]
-        return cls(observed[ends], paid @ costs.T, members.sum(axis=1), passed, ends)
+        passed = [PassedCounts.from_walks(graph, each, losses.observed) for each in walks]
+        answered = (~losses.rejected[ends]).astype(np.float64)
+        return cls(losses.observed[ends], paid @ costs.T, members.sum(axis=1), answered, passed, ends)
 
     def __len__(self) -> int:
         return len(self.ends)

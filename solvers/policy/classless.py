@@ -122,7 +122,7 @@ def compute_answer_losses(
         smoothing: weight, in the learned loss, of the last node's prediction; the rest is the observed quality.
         reject_quality: None if items are never rejected.
     """
-    rows, observed, learned = np.arange(len(quality)), [], []
+    rows, observed, learned, rejected = np.arange(len(quality)), [], [], []
     every = members[-1]
     final, graded = (append_reject(each, every, reject_quality)[0] for each in (expected[-1], quality))
     for own, acquired in (append_reject(*each, reject_quality) for each in zip(expected, members, strict=True)):
@@ -130,7 +130,8 @@ def compute_answer_losses(
         seen, predicted = (each[rows, answer] * acquired.any() for each in (graded, final))
         observed.append(1 - seen)
         learned.append(1 - (1 - smoothing) * seen - smoothing * predicted)
-    return StoppingLosses(np.array(observed), np.array(learned))
+        rejected.append(answer == quality.shape[1])
+    return StoppingLosses(np.array(observed), np.array(learned), np.array(rejected))
 
 
 def build_answer_graph(has_confidence: Bools, costs: Floats, quality: Floats, fetches: Int32s) -> Graph:

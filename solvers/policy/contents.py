@@ -91,6 +91,8 @@ class PolicyContents:
     """(B,) mean cost of an item under each, on validation rows."""
     cap_errors: Probabilities = field(default_factory=lambda: np.empty(0))
     """(B,) error rate."""
+    point_coverages: Probabilities = field(default_factory=lambda: np.empty(0))
+    """(H,) share of items that get an answer; (0,) if no item is rejected."""
 
     point_caps: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) hard budgets of points of the curve, -1 for points without; (0,) if no point has one."""

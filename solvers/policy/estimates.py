@@ -16,11 +16,12 @@ Source: Bengio, Grandvalet, *No unbiased estimator of the variance of k-fold cro
 
 
 def estimate_outcomes(plan: PolicyPlan, query: PolicyTarget) -> Expectations:
-    """Return the expected accuracy and cost at the points that a query selects."""
+    """Return the expected accuracy, coverage, and cost at the points that a query selects."""
     accuracy, cost, cost_error = plan.expected_outcome(query)
     counted = plan.independence * (plan.rows if query.min_accuracy is None else plan.rows - plan.choosing)
     return Expectations.from_figures(
         accuracy=accuracy,
+        coverage=plan.expected_coverage(query),
         cost=cost,
         cost_error=cost_error,
         rows=_effective_sample_size(counted, plan.independence * plan.rows),

@@ -177,7 +177,7 @@ def _build_task(
         graph,
         states.posteriors,
         losses,
-        BaselinePoints.from_graph(graph, losses.observed, prices.costs, has_to_acquire=training.has_to_acquire),
+        BaselinePoints.from_graph(graph, losses, prices.costs, has_to_acquire=training.has_to_acquire),
         prices.costs,
         prices.means,
         np.append(replay_settings, np.full(len(caps) + len(deadlines), replay_settings[0])),

@@ -49,6 +49,7 @@ class LearnedPolicies:
         errors: (L, n), loss of each row under each trade-off.
         costs: (L, n), cost of each row.
         acquired: (L, n), number of acquired sensors.
+        answered: (L, n), 1 for rows that get an answer, 0 for rejected rows.
         passed: (L,), number of rows on each edge and node.
         loss: mean of errors plus weighted costs.
     """
@@ -57,6 +58,7 @@ class LearnedPolicies:
     errors: Floats
     costs: Floats
     acquired: Floats
+    answered: Floats
     passed: Sequence[PassedCounts]
     loss: float
 
@@ -120,10 +122,10 @@ def learn_policies(task: PolicyTask, report: Callable[[int], None]) -> LearnedPo
         return [each.actions for each in learned]
 
     chosen = reduce_graph(task.graph, task.losses.learned, task.costs, task.tradeoffs, learn_layer)
-    errors, costs, acquired, passed = validate_policies(task.graph, chosen, task.losses.observed, task.costs)
+    errors, costs, acquired, answered, passed = validate_policies(task.graph, chosen, task.losses, task.costs)
     losses = errors + task.tradeoffs[:, None] * costs
     loss = float(losses[task.curve_slice].mean())
-    return LearnedPolicies(policies, errors, costs, acquired, passed, loss)
+    return LearnedPolicies(policies, errors, costs, acquired, answered, passed, loss)
 
 
 def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], NodePolicy]:
@@ -156,25 +158,27 @@ def _forest_growth(task: PolicyTask) -> BoostingParams:
 
 
 def validate_policies(
-    graph: Graph, chosen: Sequence[Int16s], observed: Floats, costs: Floats
-) -> tuple[Floats, Floats, Floats, Sequence[PassedCounts]]:
+    graph: Graph, chosen: Sequence[Int16s], losses: StoppingLosses, costs: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Sequence[PassedCounts]]:
     """Roll out every row under every trade-off.
 
     Args:
         chosen: (n, L) actions of each node.
-        observed: (S, n), losses.
+        losses: losses of stopping.
         costs: (n, M + G).
     Returns:
-        Losses, costs, and numbers of sensors, (L, n) each, and the counts of rows per edge and node, (L,).
+        Losses, costs, numbers of sensors, and whether rows get an answer, (L, n) each, and the counts of rows per edge
+            and node, (L,).
     """
-    rows, at_points, passed, paid = np.arange(observed.shape[1]), [], [], graph.mark_paid(slice(None))
+    rows, at_points, passed, paid = np.arange(losses.observed.shape[1]), [], [], graph.mark_paid(slice(None))
     for at in range(chosen[0].shape[1]):
         walks = simulate_policy(graph, len(rows), partial(_chosen_actions, chosen, at))
         ends = walks.ends
-        at_points.append((observed[ends, rows], (paid[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1)))
-        passed.append(PassedCounts.from_walks(graph, walks, observed))
-    errors, spent, acquired = (np.array(each, dtype=np.float64) for each in zip(*at_points, strict=True))
-    return errors, spent, acquired, passed
+        figures = ((paid[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1), ~losses.rejected[ends, rows])
+        at_points.append((losses.observed[ends, rows], *figures))
+        passed.append(PassedCounts.from_walks(graph, walks, losses.observed))
+    errors, spent, acquired, answered = (np.array(each, dtype=np.float64) for each in zip(*at_points, strict=True))
+    return errors, spent, acquired, answered, passed
 
 
 def _chosen_actions(chosen: Sequence[Int16s], at: int, node: int, rows: Int64s) -> Int16s:

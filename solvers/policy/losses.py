@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.arrays import Floats, Int32s
+from models.arrays import Bools, Floats, Int32s
 from models.losses import Losses
 
 
@@ -23,10 +23,12 @@ class StoppingLosses:
     Attributes:
         observed: (S, n), loss of each node's answer.
         learned: (S, n), losses to which nodes are fitted.
+        rejected: (S, n), whether each node rejects the row.
     """
 
     observed: Floats
     learned: Floats
+    rejected: Bools
 
     @classmethod
     def from_posteriors(
@@ -42,4 +44,5 @@ class StoppingLosses:
         answers = [losses.choose(each)[0] for each in posteriors]
         observed = np.array([losses.measure(labels, answer) for answer in answers])
         expected = np.array([losses.compute_expected_losses(posteriors[-1], answer) for answer in answers])
-        return cls(observed, (1 - smoothing) * observed + smoothing * expected)
+        rejected = np.array(answers) == posteriors[0].shape[1]
+        return cls(observed, (1 - smoothing) * observed + smoothing * expected, rejected)

@@ -230,6 +230,7 @@ def _curve_invariants(plan: PolicyContents) -> dict[str, bool]:
         "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
         and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
+        "a coverage for each trade-off, or none": plan.point_coverages.shape in ((0,), plan.tradeoffs.shape),
         "a curve from cost 0": plan.has_to_acquire or float(plan.point_bounds[0]) == 0.0,
         "cross-validated errors": plan.point_reached.shape == (len(plan.tradeoffs), 2)
         and 0 < plan.choosing < plan.rows,

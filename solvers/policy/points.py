@@ -206,6 +206,14 @@ class PolicyPoints(PolicyContents):
         errors = self.expected_errors if target.min_accuracy is None else self.point_reached[:, 1]
         return 1 - mixed(errors), mixed(self.point_costs), mixed(self.point_cost_errors)
 
+    def expected_coverage(self, target: PolicyTarget) -> float | None:
+        """Return the expected share of items that get an answer; None if all do, or where the cost is not expected."""
+        if not len(self.point_coverages) or self.expected_outcome(target)[1] is None:
+            return None
+        mixture = self.select_mixture(target)
+        low, high = self.point_coverages[[mixture.first, mixture.second]].tolist()
+        return float(low + mixture.share * (high - low))
+
     def _draw_point(self, mixture: Mixture, draw: ItemDraw, target: PolicyTarget) -> int:
         """Draw a point of a mixture for an item.
 

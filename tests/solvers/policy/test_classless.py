@@ -264,6 +264,7 @@ def test_items_are_rejected_where_a_person_costs_less() -> None:
         lost = fresh.loss_scale * (1 - fresh.with_reject().quality[np.arange(fresh.rows), ran.labels])
         assert float((ran.costs + lost).mean()) == pytest.approx(total, abs=0.15)
         shares.append(float((ran.labels == 2).mean()))
+        assert plan.expected_coverage(target) == pytest.approx(1 - share, abs=0.04)
         assert shares[-1] == pytest.approx(share, abs=0.02)
         said, said_cost, _ = plan.expected_outcome(target)
         assert said is not None

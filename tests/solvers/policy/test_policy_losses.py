@@ -71,7 +71,7 @@ def test_with_tabular_classifiers_the_policy_is_the_best_of_all(seed: int) -> No
         return [best_by_cell(cells[node], weight) for node, weight in zip(nodes, weights, strict=True)]
 
     chosen = reduce_graph(graph, stopping.learned, costs, np.array([1 / losses.scale]), learn)
-    lost, paid, *_ = validate_policies(graph, chosen, stopping.observed, costs)
+    lost, paid, *_ = validate_policies(graph, chosen, stopping, costs)
     reached = float((losses.scale * lost + paid).mean())
     assert reached == pytest.approx(best_of_all(readings, labels, matrix, prices))
 
@@ -157,6 +157,8 @@ def test_items_are_rejected_where_a_person_is_cheaper() -> None:
         plan = built(table(600, 4, losses=losses, reject_cost=price)).plan
         ran = plan.run(plan.cells_of(unseen), ["x"] * 2000, PolicyTarget(tradeoff=1.0))
         shares.append(float((ran.labels == 2).mean()))
+        expected = plan.expected_coverage(PolicyTarget(tradeoff=1.0))
+        assert 1.0 - shares[-1] == pytest.approx(1.0 if expected is None else expected, abs=0.05)
     assert shares == sorted(shares)
     assert shares[0] < 0.1
     assert shares[-1] == 1.0
