@@ -88,6 +88,7 @@ def list_operating_points(plan: CascadePlan, query: CascadeCurveQuery) -> Sequen
     for cost, i in plan.list_points_within(query.deadline):
         expectations = Expectations.from_figures(
             accuracy=float(plan.point_accuracies[i]),
+            coverage=float(plan.point_coverages[i]) if len(plan.point_coverages) else None,
             cost=float(plan.point_costs[i]),
             cost_error=float(plan.point_cost_errors[i]),
         )

@@ -19,6 +19,7 @@ from models.cascade import (
     Discarded,
 )
 from models.errors import Infeasible
+from parsimony.runs.steps import REJECT
 from solvers.base import check_excluded_names, format_number, prepare_plan, round_up
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
@@ -55,6 +56,13 @@ class CascadePlan(CascadeContents):
     @cached_property
     def _step_answers(self) -> list[dict[str, Any] | None]:
         return [None] * len(self.maximum_durations)
+
+    @cached_property
+    def point_coverages(self) -> Floats:
+        """(p,) share of items that get an answer at each point; (0,) if no point rejects items, as its last call."""
+        last = self.point_offsets[1:] - 1
+        is_reject = np.array(self.point_names, dtype=str)[self.point_members[last]] == REJECT
+        return 1 - np.where(is_reject, self.point_reaching[last], 0.0) if is_reject.any() else np.empty(0)
 
     @cached_property
     def _selector(self) -> PointSelector:

@@ -13,7 +13,7 @@ from models.portfolio import RouteQuery
 from parsimony.runs.steps import REJECT, Call, CallResult, CallResults, RunAnswer
 from solvers import KINDS, BuildContext
 from solvers.base import FitResult, make_generator
-from solvers.evaluation import CompleteItems
+from solvers.evaluation import CompleteItems, items_from_dataset
 from solvers.kind import RunContext
 from tests.support.cases import first_quick
 from tests.support.replays import World
@@ -125,6 +125,19 @@ def test_a_run_rejects_what_a_person_answers_for_less() -> None:
     portfolio = built("portfolio", 0.5).plan
     answer, called = run("portfolio", portfolio, RouteQuery(query=(0.9, 0.0), budget=portfolio.min_cost), "a", 0.9)
     assert (answer.label, called) == (None, [])
+
+
+@pytest.mark.parametrize("kind", ["cascade", "policy"])
+def test_the_expected_coverage_of_each_point_comes_true(kind: str) -> None:
+    one, fitted, unseen = KINDS[kind], built(kind, 6.0), dataset(kind, 8, 3000, reject_cost=6.0)
+    items, shares = replace(items_from_dataset(unseen), embeddings=None), list[float]()
+    for point in one.curve(fitted.plan, one.curve_query()):
+        chosen: dict[str, Any] = {**one.limits().model_dump(), **point.limits, "items": ()}
+        found = one.evaluate(fitted.plan, one.evaluation.model_construct(**chosen), items)
+        assert found.accepted is not None
+        shares.append(float(found.accepted.mean()))
+        assert point.expectations.coverage == pytest.approx(shares[-1], abs=0.06)
+    assert min(shares) < 0.9
 
 
 @pytest.mark.parametrize("kind", ["cascade", "portfolio"])
