@@ -1,5 +1,6 @@
 """An exported artifact that decides in the caller's process (``parsimony.load``)."""
 
+from hashlib import sha256
 from typing import Any
 
 from app.processes.clock import current_timestamp
@@ -31,7 +32,7 @@ class LocalPlan:
             losses=manifest.losses,
             version=1,
             created_at=current_timestamp(),
-            sha256="",
+            sha256=sha256(data).hexdigest(),
             bytes=len(data),
         )
         self.kind, self.name, self.unit = self.record.kind, self.record.name, self.record.unit

@@ -1,6 +1,7 @@
 """The client against a real server: held decisions, retries, errors, builds, and feedback in the background."""
 
 import asyncio
+import json
 import queue
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.serving.local import LocalPlan
 from parsimony import (
     AsyncParsimony,
     FeedbackSender,
@@ -59,6 +61,8 @@ def test_a_frame_becomes_a_dataset_and_an_artifact(client: Parsimony) -> None:
     assert (record["kind"], record["dataset"]) == ("cascade", "framed")
     assert client.cascade("framed").curve()["points"]
     exported = client.export_version("cascade", "framed", 1)
+    local = json.loads(LocalPlan(exported).decide({"deadline": 1000.0}))
+    assert client.send_feedback({"decision": local["decision"], "correct": True})["accepted"] == 1
     client.delete_artifact("cascade", "framed")
     assert client.import_artifact(exported)["name"] == "framed"
     assert client.list_artifacts(prefix="framed")["total"] == 1
