@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize
 
 from models.arrays import Bools, Floats, Int32s, Int64s
 from solvers.parallel import run_parallel
@@ -49,6 +48,8 @@ class VectorScaling:
         >>> softmax(VectorScaling.fit(logits, labels, 1e-6).scale_logits(logits))[0].round(3).tolist()
         [0.75, 0.25]
         """
+        from scipy.optimize import minimize  # here, so that only a fit loads SciPy
+
         centered, classes, rows = _center(logits), logits.shape[1], np.arange(len(labels))
         unchanged = np.concatenate((np.ones(classes), np.zeros(classes)))
         first = unchanged if start is None else np.concatenate((start.scales, start.offsets))
