@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.support.adaptation import NAME, Traffic, build_version, prepare, send_traffic
+from tests.support.adaptation import MAX_ACCURACY_LOSS, NAME, Traffic, build_version, prepare, send_traffic
 from tests.support.model_process import ModelServer
 from tests.support.servers import Server, running_server
 
@@ -31,11 +31,14 @@ def test_the_service_recovers_from_a_change_of_the_world(server: Server, models:
     assert [one["event"] for one in rollout["events"]] == ["started", "promoted"]
     assert rollout["events"][0]["by"] == "automation"
     assert set(traffic.version[-LAST:]) == {2}
-    before = traffic.correct[CHANGE : CHANGE + 500].mean()
+    is_stale = (np.arange(ITEMS) >= CHANGE) & (traffic.version == 1)
+    before, after = traffic.correct[is_stale].mean(), traffic.correct[-LAST:].mean()
     best = max(accuracy for accuracy, _ in traffic.attainable(ITEMS - LAST))
-    after = traffic.correct[-LAST:].mean()
-    assert after > before
-    assert after >= best - 0.005 - 2 * np.sqrt(best * (1 - best) / LAST)
+    noise = 2 * np.sqrt(best * (1 - best) / LAST)
+    assert after >= before - MAX_ACCURACY_LOSS - noise
+    # The rebuild has few rows, and may prefer a cascade that is cheaper and nearly as accurate.
+    is_cheaper = traffic.cost[-LAST:].mean() < traffic.cost[is_stale].mean()
+    assert after >= best - 0.005 - noise or is_cheaper
 
 
 def test_a_deliberately_worse_version_is_aborted_within_its_share(server: Server, models: ModelServer) -> None:

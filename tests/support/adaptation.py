@@ -21,6 +21,8 @@ AT_ONCE, REPORTED = 8, 50
 HIDDEN = slice(24, 40)
 """Pixels that are hidden after the change: all that the cheapest classifier sees, and half of those of the next."""
 NAME = "digits"
+MAX_ACCURACY_LOSS = 0.02
+"""Loss of accuracy that a promotion allows."""
 
 
 @dataclass
@@ -88,7 +90,7 @@ def prepare(server: Server, models: ModelServer, *, adapts: bool) -> None:
     artifact = {"kind": "cascade", "name": NAME}
     recording = {"artifact": artifact, "explore": 0.2, "explore_budget": 1e9}
     server.client.put("/v1/recordings/traffic", json=recording).raise_for_status()
-    rollout = {"mode": "canary", "share": 0.5, "promote": {"max_accuracy_loss": 0.02}}
+    rollout = {"mode": "canary", "share": 0.5, "promote": {"max_accuracy_loss": MAX_ACCURACY_LOSS}}
     automation = {"rebuild_on_drift": True, "recording": "traffic", "rollout": rollout}
     server.client.put(f"/v1/artifacts/cascade/{NAME}/automation", json=automation).raise_for_status()
 
