@@ -183,7 +183,7 @@ def test_states_are_few_and_each_single_classifier_is_one(sensors: int, share: f
         assert (graph.members[graph.list_actions(node)].sum(axis=1) == graph.members[node].sum() + 1).all()
 
 
-def several_trace(rows: int, seed: int, prices: Sequence[float], skills: Sequence[float], **more: str) -> Trace:
+def several_trace(rows: int, seed: int, prices: Sequence[float], skills: Sequence[float], **more: Any) -> Trace:
     """Draw a trace of classifiers that each are right as often as said, less of hard items, and know it a little; the
     third tells no confidence."""
     rng = np.random.default_rng((seed, rows))
@@ -820,3 +820,21 @@ def test_what_was_paid_in_vain_ends_a_run_within_its_hard_budget() -> None:
     }
     with pytest.raises(EndpointFailed, match="broken"):
         finished(start_policy(built().plan, query, left=5.0), failed)
+
+
+def test_a_deadline_below_every_sensor_rejects_if_rejects_are_allowed() -> None:
+    prices, skills = (1.0, 2.0), (0.5, 0.9)
+    plans = [
+        fit(
+            several_trace(200, 1, prices, skills, time_unit="s", **more),
+            QUICK,
+            np.random.default_rng(0),
+            BuildContext(),
+        )
+        for more in (dict[str, Any](), {"reject_cost": 0.3})
+    ]
+    with pytest.raises(Infeasible):
+        plans[0].plan.decide(PolicyQuery(deadline=0.5))
+    for limits in (dict[str, Any](), {"budget": 2.0}, {"tradeoff": 0.0}):
+        assert isinstance(plans[1].plan.decide(PolicyQuery(deadline=0.5, **limits)), RejectDecision)
+    assert isinstance(plans[1].plan.decide(PolicyQuery(deadline=5.0, tradeoff=0.0)), AcquireDecision)
