@@ -43,7 +43,6 @@ def _listed(items: CompleteItems, outcomes: EvaluationOutcomes, losses: LossPric
     if losses is not None and losses.matrix:
         _check_truths(items, losses)
     correct, measured = outcomes.grade_answers(items).tolist(), outcomes.read_losses(items).tolist()
-    accepted = [True] * len(items) if outcomes.accepted is None else outcomes.accepted.tolist()
     shares = None if outcomes.probabilities is None else outcomes.probabilities.tolist()
     return [
         EvaluatedItem.model_construct(
@@ -52,7 +51,7 @@ def _listed(items: CompleteItems, outcomes: EvaluationOutcomes, losses: LossPric
             confidence=_or_none(float(outcomes.confidences[at])),
             probabilities=None if shares is None else dict(zip(outcomes.classes, shares[at], strict=True)),
             classifier=outcomes.classifiers[at] if outcomes.classifiers else None,
-            accepted=accepted[at],
+            accepted=outcomes.accepted is None or bool(outcomes.accepted[at]),
             cost=float(outcomes.costs[at]),
             path=outcomes.paths[at],
             correct=_or_none(correct[at]),

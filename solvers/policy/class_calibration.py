@@ -54,14 +54,14 @@ class VectorScaling:
         unchanged = np.concatenate((np.ones(classes), np.zeros(classes)))
         first = unchanged if start is None else np.concatenate((start.scales, start.offsets))
 
-        def measure(params: Floats) -> tuple[float, Floats]:
+        def measure_loss(params: Floats) -> tuple[float, Floats]:
             scores, moved = centered * params[:classes] + params[classes:], params - unchanged
             excess, lost = softmax(scores), _log_losses(scores, labels)
             excess[rows, labels] -= 1
             slopes = np.concatenate(((excess * centered).sum(axis=0), excess.sum(axis=0)))
             return float(lost.sum() + strength * (moved @ moved)), slopes + 2 * strength * moved
 
-        return cls(*np.split(minimize(measure, first, jac=True, method="L-BFGS-B").x, 2))
+        return cls(*np.split(minimize(measure_loss, first, jac=True, method="L-BFGS-B").x, 2))
 
     def scale_logits(self, logits: Floats) -> Floats:
         """Return calibrated logits, (n, C)."""

@@ -70,7 +70,7 @@ def choose_best_acquired(expected: Floats, acquired: Bools) -> Int64s:
     return np.asarray(np.where(acquired, expected, -1.0).argmax(axis=1))
 
 
-def known_advantages(expected: Floats, acquired: Bools, further: Bools) -> Floats:
+def known_advantages(expected: Floats, acquired: Bools, further: Bools, reject_quality: float | None) -> Floats:
     """Return the part of advantages that need not be learned, (n, A); at most 0.
 
     It is the expected loss of stopping after each action, minus the expected loss of stopping now. The effect of
@@ -80,12 +80,17 @@ def known_advantages(expected: Floats, acquired: Bools, further: Bools) -> Float
         expected: (n, M), predicted quality of answers.
         acquired: (M,), acquired classifiers.
         further: (A, M), classifiers acquired after each action.
+        reject_quality: None if items are never rejected.
 
-    >>> known_advantages(np.array([[0.5, 0.75]]), np.array([True, False]), np.array([[True, True]])).tolist()
+    >>> known_advantages(np.array([[0.5, 0.75]]), np.array([True, False]), np.array([[True, True]]), None).tolist()
     [[-0.25]]
     """
-    now = np.where(acquired, expected, 0.0).max(axis=1)
-    return np.stack([now - np.where(each, expected, 0.0).max(axis=1) for each in further], axis=1)
+
+    def find_best_reward(own: Bools) -> Floats:
+        return np.asarray(np.maximum(np.where(own, expected, 0.0).max(axis=1), reject_quality or 0.0))
+
+    now = find_best_reward(acquired)
+    return np.stack([now - find_best_reward(each) for each in further], axis=1)
 
 
 def list_answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Floats:

@@ -182,7 +182,7 @@ class PolicyContents:
         return self.classless and self.reject_quality is None
 
     @property
-    def rejects(self) -> bool:
+    def can_reject(self) -> bool:
         """Whether items may be rejected."""
         classes = self.class_base.shape[2]
         return self.reject_quality is not None or self.loss_matrix.shape == (classes, classes + 1)

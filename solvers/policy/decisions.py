@@ -224,9 +224,8 @@ class PolicyDecisions(PolicyPoints):
     def _known_advantages(self, node: int, judged: Floats) -> Floats | float:
         if not self.classless:
             return 0.0
-        acquired = self.members[[node, *self._graph.list_actions(node).tolist()]]
-        quality, acquired = append_reject(judged, acquired, self.reject_quality)
-        return known_advantages(quality, acquired[0], acquired[1:])
+        further = self.members[self._graph.list_actions(node)]
+        return known_advantages(judged, self.members[node], further, self.reject_quality)
 
     def _choose_answer(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
         """Return the answer of least expected loss, or the best acquired sensor, and its loss, (n,) each."""

@@ -60,14 +60,14 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
             paths=paths,
             confidences=confidences,
             classifiers=chosen,
-            accepted=~rejected if plan.rejects else None,
+            accepted=~rejected if plan.can_reject else None,
         )
     return EvaluationOutcomes(
         labels=tuple(None if out else plan.classes[code] for code, out in zip(codes.tolist(), rejected, strict=True)),
         costs=costs,
         paths=paths,
         confidences=confidences,
-        accepted=~rejected if plan.rejects else None,
+        accepted=~rejected if plan.can_reject else None,
         classes=plan.classes,
         probabilities=ran.scores,
     )

@@ -180,11 +180,11 @@ class ItemLimits:
             deadline = self.served[1].effective_limit(deadline)
         return min(float(self.budgets[point]), budget), min(float(self.deadlines[point]), deadline)
 
-    def check_deadline(self, target: PolicyTarget, unit: str, *, rejects: bool) -> None:
+    def check_deadline(self, target: PolicyTarget, unit: str, *, can_reject: bool) -> None:
         """Check that times are known and that a sensor is fast enough for a deadline.
 
         Args:
-            rejects: whether items may be rejected, which takes no time.
+            can_reject: whether items may be rejected, which takes no time.
         Raises:
             InvalidRequest: times are not known.
             Infeasible: the deadline is too short.
@@ -197,7 +197,7 @@ class ItemLimits:
         every = np.arange(int(self.fetches.max()) + 1)[:, None] == self.fetches
         longest = compute_set_times(every, self.times, self.fetches, self.groups)
         least = int(longest.argmin())
-        if not rejects and bool(exceeds_limits(np.array(longest[least]), target.deadline)):
+        if not can_reject and bool(exceeds_limits(np.array(longest[least]), target.deadline)):
             fastest = " with ".join(self.sensors[m] for m in np.flatnonzero(self.fetches == least).tolist())
             time = f"takes up to {longest[least]:.4g} {unit}"
             raise Infeasible(f"the fastest sensor, {fastest}, {time}; the deadline is {target.deadline:g}")

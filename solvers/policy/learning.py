@@ -12,7 +12,6 @@ from solvers.parallel import run_parallel
 from solvers.policy.baseline_points import BaselinePoints
 from solvers.policy.classifier_training import TrainingRows
 from solvers.policy.classless import (
-    append_reject,
     known_advantages,
 )
 from solvers.policy.graph import Graph
@@ -137,10 +136,9 @@ def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], Node
     forbidden |= exceeds_limits(task.set_times[targets], task.deadlines)
     node_training = NodeTraining(features, weights, training.folds, weighted_costs, task.rows[node], forbidden)
     if training.quality is not None:
-        acquired = graph.members[[node, *graph.list_actions(node).tolist()]]
-        quality, acquired = append_reject(task.predictions[node], acquired, training.reject_quality)
+        acquired, further = graph.members[node], graph.members[graph.list_actions(node)]
+        ahead = known_advantages(task.predictions[node], acquired, further, training.reject_quality)
         can_stop = node > 0 or not training.has_to_acquire
-        ahead = known_advantages(quality, acquired[0], acquired[1:])
         node_training = replace(node_training, can_stop=can_stop, known_advantages=ahead)
     return partial(fit_node_policy, node_training, _forest_growth(task), task.seeds[node])
 

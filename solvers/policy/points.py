@@ -110,7 +110,7 @@ class PolicyPoints(PolicyContents):
         return self._mixtures(*list_limits(target))
 
     def _find_mixture(self, target: PolicyTarget) -> Mixture:
-        self._limits.check_deadline(target, self.time_unit or self.unit, rejects=self.rejects)
+        self._limits.check_deadline(target, self.time_unit or self.unit, can_reject=self.can_reject)
         if self.has_to_acquire:
             self._check_answerable(target)
         if target.min_accuracy is not None:

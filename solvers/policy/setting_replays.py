@@ -56,11 +56,12 @@ def replay_settings(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[Set
     cells, costs = plan.cells_of(dataset), compute_item_sensor_costs(dataset)
     items = [str(row) for row in range(dataset.rows)]
     graph = Graph(plan.members, plan.offsets, plan.targets, plan.setup)
+    graded = dataset.with_reject().quality if isinstance(dataset, Trace) and plan.classless else None
     points = []
     for budget in plan.point_bounds.tolist():
         ran = plan.run(cells, items, PolicyTarget(budget=budget))
-        if isinstance(dataset, Trace) and plan.classless:
-            right = dataset.with_reject().quality[np.arange(dataset.rows), ran.labels]
+        if graded is not None:
+            right = graded[np.arange(dataset.rows), ran.labels]
         else:
             right = 1.0 - plan.losses.measure(dataset.labels, ran.labels)
         points.append(SettingReplay({"budget": budget}, Replay(right, ran.walks.total_costs(graph, costs))))

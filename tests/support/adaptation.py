@@ -21,8 +21,6 @@ AT_ONCE, REPORTED = 8, 50
 HIDDEN = slice(24, 40)
 """Pixels that are hidden after the change: all that the cheapest classifier sees, and half of those of the next."""
 NAME = "digits"
-MAX_ACCURACY_LOSS = 0.02
-"""Loss of accuracy that a promotion allows."""
 
 
 @dataclass
@@ -79,8 +77,12 @@ def build_version(server: Server, dataset: str, *, is_wrong: bool = False) -> No
     wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 60)
 
 
-def prepare(server: Server, models: ModelServer, *, adapts: bool) -> None:
-    """Build a cascade, register the classifiers, and switch recording and all links of the automation on, if wanted."""
+def prepare(server: Server, models: ModelServer, *, adapts: bool, explore: float = 0.2) -> None:
+    """Build a cascade, register the classifiers, and switch recording and all links of the automation on, if wanted.
+
+    Args:
+        explore: share of the items for which all classifiers are called; a rebuild learns from these.
+    """
     build_version(server, NAME)
     for name, cost in COSTS.items():
         endpoint = models.json_endpoint(name, prices={"per_call": cost})
@@ -88,9 +90,9 @@ def prepare(server: Server, models: ModelServer, *, adapts: bool) -> None:
     if not adapts:
         return
     artifact = {"kind": "cascade", "name": NAME}
-    recording = {"artifact": artifact, "explore": 0.2, "explore_budget": 1e9}
+    recording = {"artifact": artifact, "explore": explore, "explore_budget": 1e9}
     server.client.put("/v1/recordings/traffic", json=recording).raise_for_status()
-    rollout = {"mode": "canary", "share": 0.5, "promote": {"max_accuracy_loss": MAX_ACCURACY_LOSS}}
+    rollout = {"mode": "canary", "share": 0.5, "promote": {"max_accuracy_loss": 0.02}}
     automation = {"rebuild_on_drift": True, "recording": "traffic", "rollout": rollout}
     server.client.put(f"/v1/artifacts/cascade/{NAME}/automation", json=automation).raise_for_status()
 

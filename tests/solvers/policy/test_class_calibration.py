@@ -20,8 +20,8 @@ from solvers.trees.oblivious_trees import Forest
 CLASSES = 6
 
 
-def drawn(rows: int, seed: int, scales: Floats) -> tuple[Floats, Int32s]:
-    """Draw logits of which ``scales`` times as much is true, and labels."""
+def draw_rows(rows: int, seed: int, scales: Floats) -> tuple[Floats, Int32s]:
+    """Draw logits and labels; the true logits are ``scales`` times the centered ones."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(0, 1.5, (rows, len(scales)))
     true = softmax((logits - logits.mean(axis=1, keepdims=True)) * scales)
@@ -38,7 +38,7 @@ def penalized_loss(logits: Floats, labels: Int32s, scaling: VectorScaling, stren
 @given(st.integers(2, 5), st.integers(2, 60), st.sampled_from([0.1, 1.0, STRENGTH, 1000.0]), st.integers(0, 10_000))
 def test_no_other_scaling_near_it_has_a_smaller_loss(classes: int, rows: int, strength: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    logits, labels = drawn(rows, seed, rng.uniform(0.3, 3, classes))
+    logits, labels = draw_rows(rows, seed, rng.uniform(0.3, 3, classes))
     best = VectorScaling.fit(logits, labels, strength)
     least = penalized_loss(logits, labels, best, strength)
     for size in (1.0, 0.1, 0.01):
@@ -62,7 +62,7 @@ def test_a_calibrated_forest_has_the_calibrated_logits(classes: int, seed: int) 
 
 def test_scales_of_each_class_are_found() -> None:
     scales = np.array([0.5, 1.0, 2.0, 3.0])
-    logits, labels = drawn(40_000, 0, scales)
+    logits, labels = draw_rows(40_000, 0, scales)
     folds = np.arange(len(labels)) % 5
     found = cross_fit_scalings(logits, labels, folds, None)
     assert len(found) == 5
@@ -75,13 +75,13 @@ def test_scales_of_each_class_are_found() -> None:
 def test_calibrated_probabilities_stay_as_they_are(rows: int) -> None:
     kept = 0
     for seed in range(20):
-        logits, labels = drawn(rows, seed, np.ones(3))
+        logits, labels = draw_rows(rows, seed, np.ones(3))
         kept += not cross_fit_scalings(logits, labels, np.arange(rows) % 5, None)
     assert kept >= 16  # a gain of more than a standard error happens by chance
 
 
 def test_labels_of_a_fold_do_not_change_its_scaling() -> None:
-    logits, labels = drawn(4000, 1, np.array([0.4, 2.5, 2.5]))
+    logits, labels = draw_rows(4000, 1, np.array([0.4, 2.5, 2.5]))
     folds = np.arange(len(labels)) % 4
     changed = (folds == 2) & (np.random.default_rng(0).random(len(labels)) < 0.03)
     other = np.where(changed, (labels + 1) % 3, labels).astype(np.int32)
@@ -91,7 +91,7 @@ def test_labels_of_a_fold_do_not_change_its_scaling() -> None:
 
 
 def test_copies_of_items_do_not_make_a_gain_certain() -> None:
-    logits, labels = drawn(60, 3, np.array([1.0, 1.6]))
+    logits, labels = draw_rows(60, 3, np.array([1.0, 1.6]))
     copies = np.repeat(np.arange(60), 100)
     alone, together = (
         cross_fit_scalings(logits[copies], labels[copies], copies % 3, items) for items in (None, copies)
@@ -100,7 +100,7 @@ def test_copies_of_items_do_not_make_a_gain_certain() -> None:
     assert together == []
 
 
-def table(rows: int, seed: int, losses: dict[str, dict[str, float]]) -> FeatureTable:
+def make_table(rows: int, seed: int, losses: dict[str, dict[str, float]]) -> FeatureTable:
     rng = np.random.default_rng(seed)
     label = rng.integers(CLASSES, size=rows)
     centers = np.random.default_rng(99).normal(0, 1.2, (CLASSES, 4))
@@ -124,23 +124,23 @@ def test_probabilities_are_closer_to_the_truth_on_fresh_rows(monkeypatch: pytest
     names = [str(each) for each in range(CLASSES)]
     losses = {a: {b: float(rng.uniform(1, 50)) for b in names if a != b} for a in names}
     options = PolicyOptions(trees=8, points=4, graph="subsets")
-    learned, fresh = table(800, 1, losses), table(20_000, 2, losses)
+    learned, fresh = make_table(800, 1, losses), make_table(20_000, 2, losses)
 
-    def built() -> PolicyPlan:
+    def build_plan() -> PolicyPlan:
         return fit(learned, options, np.random.default_rng(0), BuildContext()).plan
 
-    calibrated = log_loss(built(), fresh)
+    calibrated = log_loss(build_plan(), fresh)
 
     monkeypatch.setattr(class_calibration, "cross_fit_scalings", lambda *rows: [])
-    assert calibrated < 0.97 * log_loss(built(), fresh)
+    assert calibrated < 0.97 * log_loss(build_plan(), fresh)
 
 
 @pytest.mark.parametrize("loss", [1.0, 2.0])
 def test_equal_losses_change_no_classifier(monkeypatch: pytest.MonkeyPatch, loss: float) -> None:
-    def never(*_: Any) -> None:
+    def raise_error(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(class_calibration, "cross_fit_scalings", never)
+    monkeypatch.setattr(class_calibration, "cross_fit_scalings", raise_error)
     names = [str(each) for each in range(CLASSES)]
     equal = {a: {b: loss for b in names if a != b} for a in names}
-    fit(table(200, 1, equal), PolicyOptions(trees=8, points=2), np.random.default_rng(0), BuildContext())
+    fit(make_table(200, 1, equal), PolicyOptions(trees=8, points=2), np.random.default_rng(0), BuildContext())
