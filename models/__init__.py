@@ -32,7 +32,7 @@ from models.dataset import (
     dataset_from_columns,
 )
 from models.errors import Fault, InvalidRequest, ParsimonyError
-from models.setup_spec import SetupSpec
+from models.setup_spec import ClassifierSetup, SetupSpec
 from models.trace import Trace
 from models.trace_spec import CostColumn, TraceClassifier, TraceSpec
 
@@ -44,6 +44,7 @@ __all__ = [
     "BuildProgress",
     "BuildRequest",
     "BuildStatus",
+    "ClassifierSetup",
     "Cost",
     "CostColumn",
     "Dataset",

@@ -30,7 +30,7 @@ from models.columns import (
 from models.cost import Cost, size_columns_of
 from models.errors import Fault
 from models.losses import HasLosses, Losses, get_loss_matrix, read_losses
-from models.setup_spec import SetupSpec, check_setup
+from models.setup_spec import SetupSpec, check_setup, omit_empty_setup
 from models.trace import Trace
 from models.trace_spec import TraceSpec
 from models.units import check_time_unit
@@ -81,7 +81,7 @@ class FeaturesSpec(HasLosses, HasWeights):
     def _names_differ(self) -> "FeaturesSpec":
         require_unique_names("feature name", (feature.name for feature in self.features))
         require_unique_names("column", self.feature_columns)
-        check_setup(self.setup, [feature.name for feature in self.features])
+        check_setup(self.setup, [feature.name for feature in self.features], "feature")
         check_time_unit({each.name: each.time for each in self.cost_specs}, self.unit, self.time_unit)
         strangers = [column for column in self.categorical if column not in self.feature_columns]
         if strangers:
@@ -95,10 +95,7 @@ class FeaturesSpec(HasLosses, HasWeights):
     @model_serializer(mode="wrap")
     def _omit_empty_setup(self, serialize: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
         """Omit ``setup`` without groups, so that specs are stored as before; a return type would replace the schema."""
-        stored = serialize(self)
-        if not self.setup:
-            stored.pop("setup", None)
-        return stored
+        return omit_empty_setup(serialize(self))
 
     @property
     def cost_specs(self) -> tuple[FeatureSpec | SetupSpec, ...]:

@@ -221,7 +221,7 @@ def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
             scale = classifier.confidence_scale or "probability"
             columns[classifier.confidence] = from_probability(trace.confidences[:, j], scale)
         if isinstance(classifier.cost, CostColumn):
-            columns[classifier.cost.column] = trace.costs[:, j]
+            columns[classifier.cost.column] = trace.separate_costs[:, j]
         for r, resource in enumerate(trace.spec.resources):
             if isinstance(use := classifier.resources[resource], CostColumn):
                 columns[use.column] = trace.resources[:, j, r]

@@ -58,7 +58,7 @@ class Trace:
         quality: (n, m) float64, quality of each answer from 0 to 1. It is 1 for correct and 0 for wrong answers; with
             losses, 1 minus the loss as a share of ``loss_scale``.
         confidences: (n, m) float64 probabilities; NaN for classifiers without confidences.
-        costs: (n, m) float64, at least 0.
+        costs: (n, m) float64, at least 0, of each classifier alone, with the set-up groups that it needs.
         embeddings: (n, d) float32; d = 0 without embeddings.
         margins: (n, m, c) float32, the score of each of c classes minus the score of the true class. NaN for
             classifiers without scores; -∞ for classes that a classifier lacks. c = 0 if no classifier has scores.
@@ -74,6 +74,8 @@ class Trace:
         observed: (n, m), the quality of calls, NaN without a call. It is set if ``quality`` includes estimates for
             missing calls; otherwise it is (0, 0).
         observed_costs: (n, m), like ``observed``, for ``costs``.
+        own_costs: (n, m), costs without set-up groups; (0, 0) if the spec has no groups.
+        setup_costs: (n, G), cost of each set-up group; (0, 0) without groups.
     """
 
     spec: TraceSpec
@@ -96,6 +98,8 @@ class Trace:
     propensities: Floats = field(default_factory=lambda: np.empty((0, 0)))
     observed: Floats = field(default_factory=lambda: np.empty((0, 0)))
     observed_costs: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    own_costs: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    setup_costs: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def is_partial(self) -> bool:
@@ -115,6 +119,11 @@ class Trace:
     def rows(self) -> int:
         """The number of rows."""
         return len(self.labels)
+
+    @property
+    def separate_costs(self) -> Floats:
+        """Costs of the classifiers without set-up groups, then of the groups, (n, m + G)."""
+        return np.concatenate((self.own_costs, self.setup_costs), axis=1) if self.spec.setup else self.costs
 
     @property
     def item_codes(self) -> Int64s:
@@ -142,7 +151,7 @@ class Trace:
         """Return some of the rows, with all classes."""
         names = ["labels", "predictions", "quality", "confidences", "costs", "embeddings", "margins"]
         optional = ["sizes", "resources", "items", "weights", "called", "propensities", "observed", "observed_costs"]
-        names += [name for name in optional if len(getattr(self, name))]
+        names += [name for name in (*optional, "own_costs", "setup_costs") if len(getattr(self, name))]
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def with_reject(self) -> "Trace":
@@ -173,6 +182,8 @@ class Trace:
             added["called"] = np.ones(self.rows, dtype=np.bool_)
         if self.propensities.size:
             added["propensities"] = np.ones(self.rows)
+        if self.own_costs.size:
+            added["own_costs"] = added["costs"]
         if self.observed.size:
             added["observed"], added["observed_costs"] = added["quality"], added["costs"]
         wider: dict[str, Any] = {
@@ -220,6 +231,7 @@ class Trace:
         raise_faults(faults)
         at = stack_columns(sizes, rows)
         prices, *by_resource = _evaluate_costs(spec, measured, at, faults)
+        setup: dict[str, Any] = _evaluate_setup(spec, prices, at, called.size > 0, faults)
         raise_faults(faults)
         every, predictions = code_answers(classes, spec, stated, faults)
         margins = read_margins(columns, spec, classes, codes, faults)
@@ -242,7 +254,7 @@ class Trace:
             predictions=predictions,
             quality=stack_columns(graded, rows),
             confidences=stack_columns(confidences, rows),
-            costs=prices,
+            costs=setup.pop("costs", prices),
             embeddings=vectors,
             margins=margins,
             sizes=at,
@@ -252,6 +264,7 @@ class Trace:
             loss_matrix=get_loss_matrix(losses),
             loss_scale=scale,
             weights=weights,
+            **setup,
         )
         return trace._without_uncalled(called, propensities) if called.size else trace
 
@@ -309,3 +322,17 @@ def _evaluate_costs(
         )
         for costs, columns in zip(_list_costs(spec), measured, strict=True)
     ]
+
+
+def _evaluate_setup(
+    spec: TraceSpec, own: Floats, at: Floats, is_partial: bool, faults: list[Fault]
+) -> dict[str, Floats]:
+    """Return the fields of a trace with set-up groups: costs with and without them; {} without groups."""
+    if not spec.setup:
+        return {}
+    if is_partial:
+        reason = "requires that every classifier was called for every item; add its cost to the classifiers' costs"
+        faults.append(Fault(("spec", "setup"), reason))
+    groups = stack_columns([evaluate_cost(at, group.name, group.cost, faults) for group in spec.setup], len(at))
+    needs = np.array([[each.name in group.classifiers for each in spec.classifiers] for group in spec.setup])
+    return {"costs": own + groups @ needs, "own_costs": own, "setup_costs": groups}

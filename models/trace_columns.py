@@ -15,7 +15,7 @@ from models.columns import (
     read_truths,
 )
 from models.confidence_scale import BOUNDS, ConfidenceScale, detect_scale, is_outside_scale, to_probability
-from models.cost import Polynomial, Terms
+from models.cost import Cost, Polynomial, Terms
 from models.errors import Fault
 from models.losses import OTHER_ERROR, Losses
 from models.trace_spec import CostColumn, TraceClassifier, TraceCost, TraceSpec, get_cost_function
@@ -176,8 +176,8 @@ def read_cost(columns: Columns, cost: TraceCost, faults: list[Fault]) -> Floats 
             return amount
 
 
-def evaluate_cost(sizes: Floats, name: str, cost: TraceCost, faults: list[Fault]) -> Floats:
-    """Return the costs of a classifier, (n,), as a function of the sizes, (n, k)."""
+def evaluate_cost(sizes: Floats, name: str, cost: TraceCost | Cost, faults: list[Fault]) -> Floats:
+    """Return the costs of a classifier, or of a set-up group, (n,), as a function of the sizes, (n, k)."""
     costs = get_cost_function(cost)(sizes)
     beyond = np.flatnonzero(~(costs <= LARGEST))
     if len(beyond):

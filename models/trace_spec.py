@@ -1,8 +1,9 @@
 """The spec of a trace: the meaning of its columns."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
-from pydantic import Field, Tag, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, Tag, model_serializer, model_validator
 
 from models.base import LARGEST, Items, Label, Value
 from models.columns import (
@@ -10,8 +11,9 @@ from models.columns import (
 )
 from models.confidence_scale import ConfidenceScale
 from models.conversation import ConversationWindow
-from models.cost import Amount, CostFunction, Polynomial, Terms, choose_by_field, cost_function, size_columns_of
+from models.cost import Amount, Cost, CostFunction, Polynomial, Terms, choose_by_field, cost_function, size_columns_of
 from models.losses import HasLosses
+from models.setup_spec import ClassifierSetup, check_setup, omit_empty_setup
 from models.units import check_time_unit
 from models.weights import HasWeights
 from parsimony.runs.steps import REJECT
@@ -138,6 +140,11 @@ class TraceSpec(HasLosses, HasWeights):
     classifiers: Annotated[Items[TraceClassifier], Field(min_length=1, max_length=200)] = Field(
         description="the classifiers"
     )
+    setup: Items[ClassifierSetup] = Field(
+        default=(),
+        description="set-up work that classifiers share. An item pays for a group once, with the first call that needs "
+        "it; the costs of classifiers exclude it",
+    )
     text: Label | None = Field(
         default=None,
         description="the column of the items' texts, for example prompts. If no embeddings are sent, the built-in "
@@ -168,20 +175,17 @@ class TraceSpec(HasLosses, HasWeights):
         "the agreement with it; null: the truth was observed",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_setup(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("setup"):
-            count = len(given["setup"]) if isinstance(given["setup"], list | tuple) else 1
-            instead = "add the set-up cost to the cost of each classifier that needs it"
-            raise ValueError(f"setup is supported for feature tables only, got {count} groups in a trace; {instead}")
-        return given
+    @model_serializer(mode="wrap")
+    def _omit_empty_setup(self, serialize: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        """Omit ``setup`` without groups, so that specs are stored as before; a return type would replace the schema."""
+        return omit_empty_setup(serialize(self))
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TraceSpec":
         require_unique_names("classifier name", (classifier.name for classifier in self.classifiers))
         self._refuse_other_resources()
-        check_time_unit({each.name: each.time for each in self.classifiers}, self.unit, self.time_unit)
+        check_setup(self.setup, [classifier.name for classifier in self.classifiers], "classifier")
+        check_time_unit({each.name: each.time for each in self.cost_specs}, self.unit, self.time_unit)
         for name in ("item", "weights"):
             column = getattr(self, name)
             if isinstance(column, str) and column in self.model_copy(update={name: None}).used_columns:
@@ -189,8 +193,10 @@ class TraceSpec(HasLosses, HasWeights):
         if isinstance(self.weights, dict) and self.label is None:
             raise ValueError("weights by class require label")
         self._refuse_mixed_losses()
+        for group in self.setup:
+            self._refuse_other_sizes(group.name, {"cost": group.cost})
         for classifier in self.classifiers:
-            self._refuse_other_sizes(classifier)
+            self._refuse_other_sizes(classifier.name, {"cost": classifier.cost, **classifier.resources})
             stated = next(name for name in TOLD if getattr(classifier, name) is not None)
             if getattr(classifier, stated) == self.label:
                 raise ValueError(f"{stated} of {classifier.name!r} must not be the label column {self.label!r}")
@@ -231,14 +237,20 @@ class TraceSpec(HasLosses, HasWeights):
         if uses > MAX_USES:
             raise ValueError(f"classifiers must have at most {MAX_USES} uses of resources, got {uses}")
 
-    def _refuse_other_sizes(self, classifier: TraceClassifier) -> None:
-        for what, cost in (("cost", classifier.cost), *classifier.resources.items()):
+    def _refuse_other_sizes(self, name: str, costs: Mapping[str, TraceCost | Cost]) -> None:
+        for what, cost in costs.items():
             dimensions = get_cost_function(cost).dimensions
             if dimensions not in (0, len(self.size_columns)):
                 raise ValueError(
-                    f"the {what} of {classifier.name!r} depends on {dimensions} sizes, but the spec has "
+                    f"the {what} of {name!r} depends on {dimensions} sizes, but the spec has "
                     f"{len(self.size_columns)} size columns: use all of these, or a constant"
                 )
+
+    @property
+    def cost_specs(self) -> tuple[TraceClassifier | ClassifierSetup, ...]:
+        """All that has a cost: the classifiers, then the set-up groups."""
+        every: list[TraceClassifier | ClassifierSetup] = [*self.classifiers, *self.setup]
+        return tuple(every)
 
     @property
     def has_losses(self) -> bool:
@@ -280,6 +292,6 @@ class TraceSpec(HasLosses, HasWeights):
         return all(classifier.prediction is not None for classifier in self.classifiers)
 
 
-def get_cost_function(cost: TraceCost) -> CostFunction:
+def get_cost_function(cost: TraceCost | Cost) -> CostFunction:
     """Return the cost function of a spec; 0 for a measured cost."""
     return cost_function(0.0 if isinstance(cost, CostColumn) else cost)[0]

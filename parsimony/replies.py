@@ -404,6 +404,15 @@ class ClassifierProfile(TypedDict):
     calibration: list[CalibrationBin]
 
 
+class ClassifierSetup(TypedDict):
+    """Set-up work of some classifiers, for example to transcribe a call: an item pays for it once."""
+
+    name: str
+    cost: float | Polynomial | Terms | Timings
+    time: NotRequired[float | None]
+    classifiers: list[str]
+
+
 class ComparedBaseline(TypedDict):
     """The baseline with which savings are compared."""
 
@@ -1634,6 +1643,7 @@ class TraceSpec(TypedDict):
     size: NotRequired[str | list[str] | None]
     item: NotRequired[str | None]
     classifiers: list[TraceClassifier]
+    setup: NotRequired[list[ClassifierSetup]]
     text: NotRequired[str | None]
     embedder: NotRequired[str | None]
     conversation: NotRequired[ConversationWindow | None]

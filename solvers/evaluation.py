@@ -236,8 +236,9 @@ def _feature_values(table: FeatureTable) -> Iterator[dict[str, Any]]:
 def _trace_values(trace: Trace) -> Iterator[dict[str, Any]]:
     names = [each.name for each in trace.spec.classifiers]
     called = trace.called if trace.is_partial else np.ones(trace.quality.shape, dtype=np.bool_)
+    own_costs = trace.separate_costs[:, : len(names)]
     answers, sure, costs, quality, known = (
-        each.tolist() for each in (trace.predictions, trace.confidences, trace.costs, trace.quality, called)
+        each.tolist() for each in (trace.predictions, trace.confidences, own_costs, trace.quality, called)
     )
     has_labels = [each.prediction is not None for each in trace.spec.classifiers]
     loss_scale = 0.0 if trace.losses else trace.loss_scale

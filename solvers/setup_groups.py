@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from models import FeaturesSpec
+from models import FeaturesSpec, TraceSpec
 from models.arrays import Bools, Floats, Int32s, Int64s
 from parsimony.runs.steps import CallResult
 
@@ -29,10 +29,19 @@ class SetupGroups:
     members: Bools = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
 
     @classmethod
-    def from_spec(cls, spec: FeaturesSpec) -> "SetupGroups":
-        """Return the groups of a table's features."""
-        names = [feature.name for feature in spec.features]
-        return cls(np.array([np.isin(names, group.features) for group in spec.setup])) if spec.setup else NO_GROUPS
+    def from_spec(cls, spec: FeaturesSpec | TraceSpec) -> "SetupGroups":
+        """Return the groups of a table's features, or of a trace's classifiers."""
+        every = spec.features if isinstance(spec, FeaturesSpec) else spec.classifiers
+        return cls.from_names([each.name for each in every], [group.members for group in spec.setup])
+
+    @classmethod
+    def from_names(cls, names: Sequence[str], groups: Sequence[Sequence[str]]) -> "SetupGroups":
+        """Return the groups of named members; names of a group that are not members are ignored.
+
+        >>> SetupGroups.from_names(["a", "b"], [["b", "c"]]).members.tolist()
+        [[False, True]]
+        """
+        return cls(np.array([np.isin(names, group) for group in groups])) if groups else NO_GROUPS
 
     def __len__(self) -> int:
         return len(self.members)

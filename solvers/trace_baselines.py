@@ -18,6 +18,7 @@ from parsimony.runs.steps import REJECT
 from solvers.item_splits import assign_group_folds
 from solvers.principal_directions import principal_directions
 from solvers.savings import AS_LOGGED, Replay, replay_each_classifier
+from solvers.shared_setup import charge_after, share_setup_of_rows
 from solvers.two_stage_rules import escalated_mask, select_stages, tune_two_stages
 
 ROUTER_BUDGETS = np.linspace(0.1, 0.9, 9)
@@ -95,14 +96,25 @@ def find_current_baseline(baselines: Collection[str], dataset: Trace, training: 
 def _pairs(dataset: Trace, training: Int64s) -> dict[str, Replay]:
     quality, costs, confidences = dataset.quality, dataset.costs, dataset.confidences
     names = [classifier.name for classifier in dataset.spec.classifiers]
+    setup = share_setup_of_rows(dataset, np.arange(len(names)))
+
+    def cost_of_second(first: int, second: int) -> Floats:
+        return np.asarray(costs[:, second] - setup.compute_saved_costs(second, [first]))
+
     own = costs[training]
     tradeoff = 1 / dataset.loss_scale if dataset.loss_scale else None
-    rules = tune_two_stages(confidences[training], quality[training], own, lambda i, j: own[:, i] + own[:, j], tradeoff)
+    rules = tune_two_stages(
+        confidences[training],
+        quality[training],
+        own,
+        lambda i, j: own[:, i] + cost_of_second(i, j)[training],
+        tradeoff,
+    )
     replays = {}
     for rule in rules:
         onward = escalated_mask(rule, confidences)
         right = np.where(onward, quality[:, rule.second], quality[:, rule.first])
-        paid = costs[:, rule.first] + onward * costs[:, rule.second]
+        paid = costs[:, rule.first] + onward * cost_of_second(rule.first, rule.second)
         name = f"{names[rule.first]}, then {names[rule.second]} below {rule.threshold:.3g}"
         replays[name] = Replay(right, paid)
     return replays
@@ -114,7 +126,7 @@ def _routers(dataset: Trace, training: Int64s, embedder: int | None) -> dict[str
         return {}
     places = select_stages(dataset.costs[training].mean(axis=0), dataset.quality[training].mean(axis=0))
     means, values = dataset.costs[training][:, places].mean(axis=0), _predicted(dataset, training, places)
-    replays, rows, paid = {}, np.arange(dataset.rows), dataset.costs.copy()
+    replays, rows, paid = {}, np.arange(dataset.rows), charge_after(dataset, embedder).copy()
     if embedder is not None:
         paid += paid[:, [embedder]]
         paid[:, embedder] /= 2

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from models import Trace
-from models.arrays import Int64s
+from models.arrays import Floats, Int64s
 from models.cascade import CascadeOptions, Classifier
 from parsimony.runs.steps import REJECT
 from solvers.cascade.deadline_thresholds import find_threshold, measure_execution_times
 from solvers.cascade.replay import ReplayRows
 from solvers.item_splits import effective_rows
+from solvers.setup_groups import SetupGroups
+from solvers.shared_setup import NO_SETUP, SharedSetup, share_setup_of_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +47,7 @@ def measure_classifiers(
     columns, classifiers, thresholds, bounds = [], [], [], []
     left_out: list[dict[str, Any]] = []
     independence = effective_rows(dataset.item_codes[build]) / len(build)
+    times = measure_times(dataset, build, np.arange(len(dataset.spec.classifiers)), options.worst_case_quantile)
     for j, spec in enumerate(dataset.spec.classifiers):
         report(j, f"fitting the accept threshold of {spec.name}")
         if j == last:
@@ -67,12 +70,12 @@ def measure_classifiers(
             continue
         columns.append(j)
         share = min(float((confidences >= threshold.confidence).mean()), len(build) / (len(build) + 1))
-        classifiers.append(_describe_classifier(dataset, options, build, j, share))
+        classifiers.append(_describe_classifier(dataset, times, j, share))
         thresholds.append(threshold.confidence)
         bounds.append(threshold.bound)
     return MeasuredClassifiers(
         (*columns, last),
-        (*classifiers, _describe_classifier(dataset, options, build, last, 1.0)),
+        (*classifiers, _describe_classifier(dataset, times, last, 1.0)),
         (*thresholds, np.nan),
         (*bounds, None),
         tuple(left_out),
@@ -89,12 +92,34 @@ def _choose_deterministic(dataset: Trace, options: CascadeOptions, build: Int64s
     return min(answering, key=lambda j: (-right[j], costs[j], names[j]))
 
 
-def _describe_classifier(dataset: Trace, options: CascadeOptions, build: Int64s, j: int, share: float) -> Classifier:
-    mean, worst = measure_execution_times(dataset.costs[build, j], options.worst_case_quantile)
-    spec = dataset.spec.classifiers[j]
+def _describe_classifier(dataset: Trace, times: tuple[Floats, Floats], j: int, share: float) -> Classifier:
+    spec, (mean, worst) = dataset.spec.classifiers[j], (float(each[j]) for each in times)
     return Classifier(
         name=spec.name, execution_time=mean, success_probability=share, group=spec.group, worst_case_time=worst
     )
+
+
+def share_setup(dataset: Trace, rows: Int64s, columns: Int64s, quantile: float) -> SharedSetup:
+    """Return the set-up groups of some classifiers, with their costs in some rows and their worst-case times."""
+    if not dataset.spec.setup:
+        return NO_SETUP
+    shared = share_setup_of_rows(dataset, columns).take_rows(rows)
+    worst = np.array([measure_execution_times(own, quantile)[1] for own in shared.costs.T])
+    return SharedSetup(shared.groups, shared.costs, worst)
+
+
+def measure_times(dataset: Trace, rows: Int64s, columns: Int64s, quantile: float) -> tuple[Floats, Floats]:
+    """Return the mean and the worst-case times of classifiers alone, (n,) each, with their set-up groups.
+
+    Worst-case times of a classifier and of its groups are separate quantiles, so sums of them are upper bounds for
+    every set of classifiers.
+    """
+    own = dataset.own_costs if dataset.spec.setup else dataset.costs
+    times = np.array([measure_execution_times(own[rows, j], quantile) for j in columns.tolist()])
+    if dataset.spec.setup:
+        setup = np.array([measure_execution_times(each, quantile) for each in dataset.setup_costs[rows].T])
+        times += SetupGroups.from_spec(dataset.spec).members[:, columns].T @ setup
+    return times[:, 0], times[:, 1]
 
 
 def select_replay_rows(dataset: Trace, measured: MeasuredClassifiers, rows: Int64s) -> ReplayRows:

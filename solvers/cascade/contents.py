@@ -29,9 +29,9 @@ class CascadeContents(FrontierContents):
     thresholds: Thresholds
     """(n,) accept thresholds, NaN where every answer is accepted."""
     execution_times: Amounts
-    """(n,) mean times."""
+    """(n,) mean times of each classifier alone, with its set-up groups."""
     worst_case_times: Amounts
-    """(n,) worst-case times."""
+    """(n,) worst-case times of each classifier alone."""
     maximum_durations: Amounts
     """(k,) maximum duration of each step, its least deadline, strictly increasing."""
     expected_durations: Amounts
@@ -81,6 +81,8 @@ class CascadeContents(FrontierContents):
             == self.duration_errors.shape
             == self.accuracies.shape,
             "a lower bound of at least 0": self.lower_bound >= 0,
+            "set-up groups with costs and worst-case times": self.has_valid_setup((*self.names, *self.point_names))
+            and self.setup_costs.shape == self.setup_worst_times.shape,
             "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
             "increasing maximum durations": bool((self.maximum_durations[1:] > self.maximum_durations[:-1]).all()),
             f"at most {MAX_CALLS} calls per step": bool((ends[1:] - ends[:-1] <= MAX_CALLS).all()),

@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import inf
 
 from models.arrays import Floats, Int32s, Int64s
+from solvers.shared_setup import NO_SETUP, SharedSetup
 
 MAX_MEMBERS = 2_000_000
 """Maximum total size of all states; it limits the memory for untrusted plans."""
@@ -28,19 +29,25 @@ class Continuations:
     times: list[float] = field(default_factory=list)
     worst: list[float] = field(default_factory=list)
     last: int = 0
+    setup: SharedSetup = NO_SETUP
 
     @classmethod
     def from_plan_arrays(
-        cls, execution_times: Floats, worst_case_times: Floats, offsets: Int64s, members: Int32s, reaching: Floats
+        cls,
+        execution_times: Floats,
+        worst_case_times: Floats,
+        offsets: Int64s,
+        members: Int32s,
+        reaching: Floats,
+        setup: SharedSetup = NO_SETUP,
     ) -> "Continuations":
         """Collect the states from a plan's arrays.
 
         Complexity: O(r n) for r calls in all cascades and n classifiers.
         """
         size = 0
-        continuations = cls(
-            times=execution_times.tolist(), worst=worst_case_times.tolist(), last=len(execution_times) - 1
-        )
+        times, worst = execution_times.tolist(), worst_case_times.tolist()
+        continuations = cls(times=times, worst=worst, last=len(times) - 1, setup=setup)
         called, probabilities = members.tolist(), reaching.tolist()
         for begin, end in pairwise(offsets.tolist()):
             state: CalledSet = frozenset()
@@ -65,9 +72,17 @@ class Continuations:
         Complexity: O(e) for e transitions between states.
         """
         if called not in self.reaching:
-            return (self.last,) if self.worst[self.last] <= remaining_time else None
+            return (self.last,) if self._find_times(self.last, called)[1] <= remaining_time else None
         calls = self._solve_state(called, remaining_time, {})[1]
         return calls or None
+
+    def _find_times(self, k: int, state: CalledSet) -> tuple[float, float]:
+        """Return the mean and the worst-case time of a call after others, which have set up their groups."""
+        if not len(self.setup):
+            return self.times[k], self.worst[k]
+        earlier = sorted(state)
+        saved = float(self.setup.compute_saved_costs(k, earlier)), self.setup.compute_saved_worst(k, earlier)
+        return self.times[k] - saved[0], self.worst[k] - saved[1]
 
     def _solve_state(
         self, state: CalledSet, remaining_time: float, solved: dict[CalledSet, ExpectedCalls]
@@ -80,13 +95,14 @@ class Continuations:
             return solved[state]
         best: ExpectedCalls = (inf, ())
         for k in sorted(self.following.get(state, {self.last})):
-            rest = remaining_time - self.worst[k]
+            time, worst = self._find_times(k, state)
+            rest = remaining_time - worst
             if rest < 0:
                 continue
             after: ExpectedCalls = (0.0, ())
             if k != self.last:
                 after = self._solve_state(state | {k}, rest, solved)
-            expected = self.reaching.get(state, 1.0) * self.times[k] + after[0]
+            expected = self.reaching.get(state, 1.0) * time + after[0]
             if expected < best[0]:
                 best = (expected, (k, *after[1]))
         solved[state] = best

@@ -17,7 +17,8 @@ from solvers.kind import OperatingPoint
 def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> EvaluationOutcomes:
     """Replay every item through the cascade that is decided for it.
 
-    A call costs what the item declares, else the classifier's mean execution time.
+    A call costs what the item declares, else the classifier's mean execution time. Each set-up group that the calls
+    need adds its mean cost once.
 
     Complexity: O(k) for k calls of an item.
     """
@@ -33,7 +34,7 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
         labels.append(label_from_cell(items.values[at].get(f"{answers}.label")))
         answering.append(answers)
         paths.append(tuple(step.classifier for step in called))
-        costs.append(sum(_call_cost(step, items, at) for step in called))
+        costs.append(_sum_costs(plan, called, items, at))
     confidences = [items.read_cell_number(at, f"{name}.confidence") for at, name in enumerate(answering)]
     return EvaluationOutcomes(
         labels=tuple(labels),
@@ -71,9 +72,13 @@ def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> 
     return steps, max(earlier)[1] if earlier else last.classifier
 
 
-def _call_cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
-    cost = items.read_cell_number(at, f"{step.classifier}.cost", 0.0)
-    return step.execution_time if cost is None else cost
+def _sum_costs(plan: CascadePlan, called: Sequence[CascadeStep], items: CompleteItems, at: int) -> float:
+    means = {step.classifier: step.execution_time for step in called}
+    if plan.setup_names:
+        means = plan.exclude_setup({name: plan.times_alone[name][0] for name in means})
+    declared = {name: items.read_cell_number(at, f"{name}.cost", 0.0) for name in means}
+    own = (mean if (cost := declared[name]) is None else cost for name, mean in means.items())
+    return sum(own) + plan.sum_setup(means)
 
 
 def list_operating_points(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:

@@ -15,16 +15,21 @@ import numpy as np
 
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Int64s
-from models.cascade import Algorithm, CascadeOptions
+from models.cascade import Algorithm, CascadeOptions, Classifier
 from solvers.base import BuildContext, FitResult, count_split_rows, require_min_items
-from solvers.cascade.classifier_measurements import MeasuredClassifiers, measure_classifiers, select_replay_rows
+from solvers.cascade.classifier_measurements import (
+    MeasuredClassifiers,
+    measure_classifiers,
+    select_replay_rows,
+    share_setup,
+)
+from solvers.cascade.deadline_thresholds import measure_execution_times
 from solvers.cascade.dependent_classifiers import build_dependent_frontier
 from solvers.cascade.frontier.fit import fit_frontier
 from solvers.cascade.groups.search import solve_group_frontier
 from solvers.cascade.independent_classifiers import build_independent_frontier
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.problem import CascadeFront, CascadeProblem, build_step_function
-from solvers.cascade.replay import ReplayRows
 from solvers.cascade.solve import discard_reason
 from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_unclassified, solve_set_states
 from solvers.cascade.summary import (
@@ -38,6 +43,7 @@ from solvers.cascade.summary import (
 )
 from solvers.chat_rules import check_tool_rule
 from solvers.item_splits import GroupedRows, assign_group_folds, split_rows
+from solvers.shared_setup import measure_setup
 
 FOLDS = 5
 """Cross-fitting folds of the frontier."""
@@ -126,13 +132,19 @@ def _split_folds(items: Int64s, rng: np.random.Generator) -> list[tuple[Int64s, 
 
 def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured: MeasuredClassifiers) -> CascadePlan:
     *idk, last = measured.classifiers
-    reasons = {k.name: discard_reason(k, last, None) for k in idk}
+    reasons = {k.name: discard_reason(_exclude_setup(dataset, build, k), last, None) for k in idk}
     useful = [k for k in idk if reasons[k.name] is None]
     problem = CascadeProblem.from_classifiers(
         useful, last, "independent" if options.dependence == "joint" else options.dependence
     )
+    order = [measured.index_of(k.name) for k in (*problem.idk, last)]
+    setup = share_setup(dataset, build, np.array(measured.columns)[order], options.worst_case_quantile)
+    problem = replace(problem, setup=setup.average_rows())
+    if options.dependence == "joint" or len(setup):
+        _refuse_many_classifiers(problem, options)
     if options.dependence == "joint":
-        problem = _with_counts(problem, measured, select_replay_rows(dataset, measured, build))
+        rows = select_replay_rows(dataset, measured, build)
+        problem = replace(problem, counts=count_unclassified(rows.answers[:, order[:-1]]))
     front, algorithm = _solve_all_deadlines(problem, options)
     steps = build_step_function(problem, front)
     proved = steps[-1].expected if front.lower_bound is None else min(front.lower_bound, steps[-1].expected)
@@ -153,22 +165,33 @@ def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured
         unit=dataset.spec.unit,
         discarded=tuple(sorted((name, reason) for name, reason in reasons.items() if reason is not None)),
         lower_bound=proved,
+        **measure_setup(dataset),
+        setup_worst_times=share_setup(dataset, build, np.arange(0), options.worst_case_quantile).worst,
     )
 
 
-def _with_counts(problem: CascadeProblem, measured: MeasuredClassifiers, rows: ReplayRows) -> CascadeProblem:
-    """Count the build rows that each set of IDK classifiers leaves unclassified."""
+def _exclude_setup(dataset: Trace, build: Int64s, classifier: Classifier) -> Classifier:
+    """Return a classifier whose set-up work other classifiers have done."""
+    if not dataset.spec.setup:
+        return classifier
+    place = [each.name for each in dataset.spec.classifiers].index(classifier.name)
+    mean, _ = measure_execution_times(dataset.own_costs[build, place], 1.0)
+    return classifier.model_copy(update={"execution_time": mean})
+
+
+def _refuse_many_classifiers(problem: CascadeProblem, options: CascadeOptions) -> None:
+    """Raise InvalidRequest for too many IDK classifiers for the dynamic program over sets."""
     n = len(problem.idk)
-    if n > MAX_CLASSIFIERS:
-        limit = f"'joint' supports at most {MAX_CLASSIFIERS} IDK classifiers, got {n}"
-        hint = "use fewer classifiers, or independent, dependent, or grouped"
-        raise InvalidRequest.from_faults(Fault(("dependence",), f"{limit}; {hint}"))
-    order = [measured.index_of(k.name) for k in problem.idk]
-    return replace(problem, counts=count_unclassified(rows.answers[:, order]))
+    if n <= MAX_CLASSIFIERS:
+        return
+    what = "'joint'" if options.dependence == "joint" else f"setup with {options.dependence!r}"
+    hint = "use fewer classifiers" + ("" if len(problem.setup) else ", or independent, dependent, or grouped")
+    limit = f"{what} supports at most {MAX_CLASSIFIERS} IDK classifiers, got {n}"
+    raise InvalidRequest.from_faults(Fault(("dependence",), f"{limit}; {hint}"))
 
 
 def _solve_all_deadlines(problem: CascadeProblem, options: CascadeOptions) -> tuple[CascadeFront, Algorithm]:
-    match options.dependence:
+    match "joint" if len(problem.setup) else options.dependence:
         case "independent":
             return build_independent_frontier(problem), "ratio-frontier"
         case "dependent":

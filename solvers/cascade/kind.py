@@ -129,19 +129,25 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         def continue_from(called: Sequence[str], remaining_seconds: float) -> list[Mapping[str, Any]]:
             return [dict(step) for step in plan.continue_from(called, remaining_seconds / (unit_s or 1.0)) or ()]
 
+        def keep_in_time(called: Sequence[str], remaining_seconds: float) -> list[Mapping[str, Any]]:
+            further = plan.keep_steps_in_time(decision.steps, called, remaining_seconds / (unit_s or 1.0))
+            return [dict(step) for step in further]
+
         is_of_point = query.min_accuracy is not None or plan.select_points(query) is not None
+        keep = keep_in_time if plan.setup_names else None  # a point's thresholds go with its cascade
         steps = run_cascade(
             [dict(step) for step in decision.steps],
             remaining_seconds=context.remaining_seconds,
             unit_s=unit_s,
             unavailable=context.unavailable,
-            continue_from=None if is_of_point else continue_from,  # a point's thresholds go with its cascade
+            continue_from=keep if is_of_point else continue_from,
         )
-        planned = dict(zip(plan.names, plan.execution_times.tolist(), strict=True))
-        planned |= {step.classifier: step.execution_time for step in decision.steps}
-        return StartedRun(decision, run_with_local_decisions(steps), planned)
+        alone = dict(zip(plan.names, plan.execution_times.tolist(), strict=True))
+        if is_of_point:
+            alone |= dict(zip(plan.point_names, plan.point_times.tolist(), strict=True))
+        runner = run_with_local_decisions(steps, setup=plan.start_pricing(tuple(alone)))
+        return StartedRun(decision, runner, plan.exclude_setup(alone))
 
     def mean_costs(self, plan: CascadePlan) -> Mapping[str, float]:
         """Return the mean cost of each classifier."""
-        times = zip((*plan.names, *plan.point_names), (*plan.execution_times, *plan.point_times), strict=True)
-        return {name: float(cost) for name, cost in times if name != REJECT}
+        return {name: mean for name, (mean, _) in plan.times_alone.items() if name != REJECT}

@@ -54,6 +54,13 @@ class CascadePlan(CascadeContents):
         return {self._cascade(step): HoldoutResult(*each) for step, each in enumerate(zip(*columns, strict=True))}
 
     @cached_property
+    def times_alone(self) -> dict[str, tuple[float, float]]:
+        """Mean and worst-case time of each classifier alone, with its set-up groups."""
+        columns = (*self.names, *self.point_names), (*self.execution_times, *self.point_times)
+        worst = *self.worst_case_times, *self.point_worst_times
+        return {name: (float(mean), float(most)) for name, mean, most in zip(*columns, worst, strict=True)}
+
+    @cached_property
     def _step_answers(self) -> list[dict[str, Any] | None]:
         return [None] * len(self.maximum_durations)
 
@@ -111,6 +118,7 @@ class CascadePlan(CascadeContents):
             else:
                 reached = max(most, step.probability_of_reaching)
                 steps.append(step.model_copy(update={"probability_of_reaching": reached}))
+        steps = self._update_times(steps)
         changed = {
             "cascade": tuple(step.classifier for step in steps),
             "steps": tuple(steps),
@@ -231,6 +239,17 @@ class CascadePlan(CascadeContents):
         calls = self.call_slice(i)
         arrays = self.point_members, self.point_thresholds, self.point_reaching
         reached = zip(*(each[calls].tolist() for each in arrays), self._list_label_thresholds(i), strict=True)
+        steps = [
+            CascadeStep(
+                classifier=self.point_names[k],
+                confidence_threshold=_nan_to_none(threshold),
+                label_thresholds=by_label,
+                execution_time=float(self.point_times[k]),
+                worst_case_time=float(self.point_worst_times[k]),
+                probability_of_reaching=reaching,
+            )
+            for k, threshold, reaching, by_label in reached
+        ]
         return {
             "cascade": self._point_cascade(i),
             "expected_duration": float(self.point_expected[i]),
@@ -239,17 +258,7 @@ class CascadePlan(CascadeContents):
             "optimal": False,
             "lower_bound": float(self.point_times.min()),
             "discarded": (),
-            "steps": tuple(
-                CascadeStep(
-                    classifier=self.point_names[k],
-                    confidence_threshold=_nan_to_none(threshold),
-                    label_thresholds=by_label,
-                    execution_time=float(self.point_times[k]),
-                    worst_case_time=float(self.point_worst_times[k]),
-                    probability_of_reaching=reaching,
-                )
-                for k, threshold, reaching, by_label in reached
-            ),
+            "steps": tuple(self._update_times(steps)),
         }
 
     @property
@@ -286,7 +295,8 @@ class CascadePlan(CascadeContents):
     def continuations(self) -> Continuations:
         """States from which a run can continue; computed at first use."""
         times = self.execution_times, self.worst_case_times
-        return Continuations.from_plan_arrays(*times, self.offsets, self.members, self.reaching)
+        setup = self.share_setup(self.names)
+        return Continuations.from_plan_arrays(*times, self.offsets, self.members, self.reaching, setup)
 
     def continue_from(self, called: Sequence[str], remaining_time: float) -> tuple[CascadeStep, ...] | None:
         """Return the continuation of a run with the least expected duration (see ``continuation``).
@@ -306,7 +316,37 @@ class CascadePlan(CascadeContents):
         for k in continuation:
             steps.append(self._step(k, continuations.reaching.get(state, 1.0)))
             state |= {k}
-        return tuple(steps)
+        return tuple(self._update_times(steps, called))
+
+    def keep_steps_in_time(
+        self, steps: Sequence[CascadeStep], called: Sequence[str], remaining_time: float
+    ) -> list[CascadeStep]:
+        """Return the last of the further steps of a cascade, and before it those that are in time.
+
+        Args:
+            called: classifiers that have been called; they have set up their groups.
+            remaining_time: in the plan's unit.
+        """
+        *others, last = (step for step in steps if step.classifier not in called)
+        kept: list[CascadeStep] = []
+        for step in others:
+            tried = self._update_times([*kept, step, last], called)
+            if sum(each.worst_case_time for each in tried) <= remaining_time:
+                kept.append(step)
+        return self._update_times([*kept, last], called)
+
+    def _update_times(self, steps: Sequence[CascadeStep], called: Sequence[str] = ()) -> list[CascadeStep]:
+        """Return consecutive steps with their times after the earlier calls, which have set up their groups."""
+        if not self.setup_names:
+            return list(steps)
+        names, updated = [*called, *(step.classifier for step in steps)], list[CascadeStep]()
+        setup, alone = self.share_setup(names), self.times_alone
+        for at, step in enumerate(steps, start=len(called)):
+            saved = float(setup.compute_saved_costs(at, range(at))), setup.compute_saved_worst(at, range(at))
+            time, worst = alone[step.classifier]
+            times = {"execution_time": time - saved[0], "worst_case_time": worst - saved[1]}
+            updated.append(step.model_copy(update=times))
+        return updated
 
     def list_deadline_ranges(self) -> tuple[DeadlineRange, ...]:
         """Return the step function, by rising deadline."""
@@ -338,7 +378,9 @@ class CascadePlan(CascadeContents):
             "optimal": self.optimal,
             "lower_bound": expected if self.optimal else self.lower_bound,
             "discarded": tuple(Discarded(name=name, reason=reason) for name, reason in self.discarded),
-            "steps": tuple(self._step(int(self.members[i]), float(self.reaching[i])) for i in calls),
+            "steps": tuple(
+                self._update_times([self._step(int(self.members[i]), float(self.reaching[i])) for i in calls])
+            ),
         }
 
     def _step(self, k: int, reaching: float) -> CascadeStep:

@@ -20,6 +20,7 @@ import numpy as np
 
 from models.arrays import Floats, Int64s
 from models.cascade import Classifier, SolveDependence
+from solvers.shared_setup import NO_SETUP, SharedSetup
 
 TIE_TOLERANCE = 1e-12
 """Relative tolerance within which expected durations are equal."""
@@ -53,6 +54,8 @@ class CascadeProblem:
         groups: (n,), group numbers from 0.
         counts: (2^n,), number of items that each set of classifiers leaves unclassified, if dependence is counted in a
             trace instead of assumed.
+        setup: set-up groups of the n IDK classifiers and the deterministic one, with mean costs. Times are those of
+            classifiers alone, with their groups.
     """
 
     idk: tuple[Classifier, ...]
@@ -63,6 +66,7 @@ class CascadeProblem:
     idk_shares: Floats
     groups: Int64s
     counts: Int64s | None = None
+    setup: SharedSetup = NO_SETUP
 
     @classmethod
     def from_classifiers(
@@ -111,9 +115,13 @@ class CascadeProblem:
         chosen = tuple(members)
         times, worst = self.times.tolist(), self.worst.tolist()
         called = [*(times[k] for k in chosen), self.last.execution_time]
+        longest = [*(worst[k] for k in chosen), self.last.worst_case]
+        if len(self.setup):
+            calls = (*chosen, len(self.idk))
+            called = [t - float(self.setup.compute_saved_costs(k, calls[:i])) for i, (k, t) in _pair(calls, called)]
+            longest = [t - self.setup.compute_saved_worst(k, calls[:i]) for i, (k, t) in _pair(calls, longest)]
         expected = math.fsum([u * c for u, c in zip(self.reaching_probabilities(chosen), called, strict=True)])
-        maximum = math.fsum([*(worst[k] for k in chosen), self.last.worst_case])
-        return CascadeSolution(chosen, expected, maximum)
+        return CascadeSolution(chosen, expected, math.fsum(longest))
 
     def remove_redundant(self, solution: CascadeSolution) -> CascadeSolution:
         """Remove members if the cascade without them is not worse.
@@ -125,6 +133,10 @@ class CascadeProblem:
             if shorter.expected <= solution.expected * (1 + TIE_TOLERANCE):
                 return self.remove_redundant(shorter)
         return solution
+
+
+def _pair(calls: Sequence[int], times: Sequence[float]) -> Iterator[tuple[int, tuple[int, float]]]:
+    return enumerate(zip(calls, times, strict=True))
 
 
 def _counted_shares(counts: Int64s, members: Sequence[int]) -> list[float]:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from models import Trace
 from models.arrays import Bools, Floats, Int64s
+from solvers.shared_setup import NO_SETUP, SharedSetup, share_setup_of_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,19 +19,22 @@ class ReplayRows:
     Attributes:
         answers: (N, n), whether each classifier returns an answer instead of IDK.
         quality: (N, n), quality of each answer, in [0, 1].
-        costs: (N, n).
+        costs: (N, n), of each classifier alone, with its set-up groups.
+        setup: set-up groups of the classifiers.
     """
 
     answers: Bools
     quality: Floats
     costs: Floats
+    setup: SharedSetup = NO_SETUP
 
     @classmethod
     def from_trace(cls, dataset: Trace, rows: Int64s, columns: Sequence[int], thresholds: ArrayLike) -> "ReplayRows":
         """Take rows and n columns of a trace; thresholds: (n,), NaN to accept every answer."""
         where = np.ix_(rows, np.array(columns))
         accepted = np.nan_to_num(dataset.confidences[where]) >= np.where(np.isnan(thresholds), -np.inf, thresholds)
-        return cls(accepted, dataset.quality[where], dataset.costs[where])
+        setup = share_setup_of_rows(dataset, np.array(columns)).take_rows(rows)
+        return cls(accepted, dataset.quality[where], dataset.costs[where], setup)
 
 
 def replay_cascade(rows: ReplayRows, cascade: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
@@ -57,8 +61,9 @@ def simulate_rows(rows: ReplayRows, cascade: Sequence[int]) -> tuple[Floats, Flo
     n = len(rows.quality)
     duration, right = np.zeros(n), np.zeros(n)
     waiting, answered = np.arange(n), []
-    for k in cascade:
+    for at, k in enumerate(cascade):
         duration[waiting] += rows.costs[waiting, k]
+        duration[waiting] -= rows.setup.take_rows(waiting).compute_saved_costs(k, cascade[:at])
         done = rows.answers[waiting, k] | (k == cascade[-1])
         right[waiting[done]] = rows.quality[waiting[done], k]
         answered.append(int(done.sum()) / n)

@@ -5,6 +5,7 @@ import numpy as np
 from models import Trace
 from models.arrays import Int64s
 from solvers.base import round_up
+from solvers.cascade.classifier_measurements import share_setup
 from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import ReplayRows as DeadlineRows
@@ -36,6 +37,7 @@ def replay_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[Set
         np.ones(len(places), dtype=bool),
         dataset.item_codes[rows],
         _find_label_codes(dataset.classes, plan.point_labels)[dataset.predictions[where]],
+        share_setup(dataset, rows, places, 1.0),
     )
     walked = []
     for query, point in plan.list_reachable_points():

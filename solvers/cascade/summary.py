@@ -52,6 +52,7 @@ def summarize(
         ],
         "left_out": list(measured.left_out),
         "discarded": [{"name": name, "reason": reason} for name, reason in plan.discarded],
+        **plan.describe_setup(),
     }
 
 

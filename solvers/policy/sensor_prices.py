@@ -44,8 +44,6 @@ class SensorPrices:
         means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can raise a mean above every cost
         times, unit = compute_worst_case_times(dataset, costs, options.worst_case_quantile)
         fetches = assign_fetches(sensors, options.parallel)
-        if isinstance(dataset, Trace):
-            return cls(costs, means, times, unit, fetches)
         names = tuple(group.name for group in dataset.spec.setup)
         return cls(costs, means, times, unit, fetches, SetupGroups.from_spec(dataset.spec), names)
 

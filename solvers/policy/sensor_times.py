@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
+from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int32s
 from models.columns import find_duplicate_name
 from models.units import get_time_unit
@@ -59,7 +59,7 @@ def compute_worst_case_times(dataset: FeatureTable | Trace, costs: Floats, quant
     Times are those of the spec or, if costs are times, a quantile of the costs, (n, M + G).
     """
     spec = dataset.spec
-    sensor_times = [each.time for each in (spec.cost_specs if isinstance(spec, FeaturesSpec) else spec.classifiers)]
+    sensor_times = [each.time for each in spec.cost_specs]
     unit = get_time_unit(spec.unit, spec.time_unit)
     if unit is None:
         return np.empty(0), ""

@@ -297,7 +297,7 @@ def compute_item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
         InvalidRequest: a cost depends on sizes but the table has none.
     """
     if isinstance(dataset, Trace):
-        return np.asarray(dataset.costs)
+        return np.asarray(dataset.separate_costs)
     check_sizes(dataset.spec)
     costs = np.empty((dataset.rows, len(dataset.spec.cost_specs)))
     for j, each in enumerate(dataset.spec.cost_specs):

@@ -55,7 +55,7 @@ class PortfolioContents(LearnedEstimatorArrays):
     highest_cost: float
     """Cost of the most expensive classifier, which fractional budgets refer to."""
     costs: Amounts
-    """(m,), mean cost per query; 0 for the feature classifier."""
+    """(m,), mean cost per query, with set-up groups; 0 for the feature classifier, whose groups the others exclude."""
     low: Floats
     """(d,), offset subtracted from embeddings."""
     span: Floats
@@ -147,13 +147,17 @@ def _dimensions(plan: PortfolioContents) -> dict[str, bool]:
         ),
         "different classifiers": m > 0 and len(set(names)) == m,
         "costs and deviations for each classifier": plan.costs.shape == plan.sigmas.shape == (m,),
+        "set-up groups with costs": plan.has_valid_setup(names),
         "different methods, batch and route among them": len(set(plan.methods)) == len(plan.methods)
         and {"batch", "route"} <= set(plan.methods),
     }
 
 
 def _numbers(plan: PortfolioContents) -> dict[str, bool]:
-    positive = (plan.costs, plan.sigmas, plan.prices, plan.price_budgets, plan.curve_costs, plan.curve_budgets)
+    positive = (
+        *(plan.costs, plan.sigmas, plan.prices, plan.price_budgets, plan.curve_costs, plan.curve_budgets),
+        plan.setup_costs,
+    )
     free = plan.feature_classifier is None or (
         plan.feature_classifier in plan.classifiers and plan.costs[plan.classifiers.index(plan.feature_classifier)] == 0
     )

@@ -39,7 +39,8 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
         )
         cost = items.read_cell_number(at, f"{decision.classifier}.cost", 0.0)
         labels.append(label_from_cell(values.get(f"{decision.classifier}.label")))
-        costs.append(decision.cost if cost is None else plan.embedding_cost + cost)
+        setup = plan.sum_setup([decision.classifier], plan.embedders)
+        costs.append(decision.cost if cost is None else plan.embedding_cost + cost + setup)
         chosen.append(decision.classifier)
         confidences.append(decision.estimated_accuracy)
     return EvaluationOutcomes(

@@ -34,6 +34,7 @@ from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstima
 from solvers.portfolio.summary import summarize
 from solvers.portfolio.trace_split import TraceSplit, find_embedder, split_trace, take_planned_rows
 from solvers.portfolio.tuning import TuningData, TuningResult, tune
+from solvers.shared_setup import measure_setup
 
 MIN_ROWS = 40
 """Minimum number of rows of a trace: twenty to sample from, ten to validate, ten to hold out."""
@@ -184,7 +185,7 @@ def _make_plan(
     measured: MeasuredCurve,
     regression: CostRegression | None,
 ) -> PortfolioPlan:
-    powers, coefficients = list_cost_functions(dataset, table.names, table.means)
+    powers, coefficients = list_cost_functions(dataset, table.names, table.means, options.feature_classifier)
     return PortfolioPlan(
         classifiers=table.names,
         unit=dataset.spec.unit,
@@ -209,4 +210,5 @@ def _make_plan(
         **measured.plan_fields,
         **make_cost_fields(regression),
         **make_resource_fields(dataset, table.names),
+        **measure_setup(dataset),
     )

@@ -151,8 +151,9 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Return the query with call costs; a classifier without one has its mean cost."""
         if query.size is not None:
             return query
-        means = zip(plan.classifiers, plan.costs.tolist(), strict=True)
-        return query.model_copy(update={"costs": tuple(costs.get(name, mean) for name, mean in means)})
+        means = plan.exclude_setup(dict(zip(plan.classifiers, plan.costs.tolist(), strict=True)), plan.embedders)
+        own = {name: costs.get(name, mean) + plan.sum_setup([name], plan.embedders) for name, mean in means.items()}
+        return query.model_copy(update={"costs": tuple(own.values())})
 
     def check_feasibility(self, plan: PortfolioPlan, query: RouteQuery) -> None:
         """Raise Infeasible if no classifier fits the budget.
@@ -192,7 +193,10 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         )
         steps = run_portfolio(dict(first), remaining_seconds=context.remaining_seconds, unavailable=context.unavailable)
         planned = dict(zip(plan.classifiers, own.tolist(), strict=True))
-        return StartedRun(first, run_with_local_decisions(steps, other), planned)
+        if costs is not None:  # of the query, with unknown shares of set-up work
+            return StartedRun(first, run_with_local_decisions(steps, other), planned)
+        runner = run_with_local_decisions(steps, other, plan.start_pricing(plan.classifiers, plan.embedders))
+        return StartedRun(first, runner, plan.exclude_setup(planned, plan.embedders))
 
     def mean_costs(self, plan: PortfolioPlan) -> Mapping[str, float]:
         """Return the mean cost of each classifier."""

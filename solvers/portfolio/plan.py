@@ -77,6 +77,11 @@ class PortfolioPlan(HoldoutCurve):
         return ShadowPrices(self.price_budgets, self.prices, self.price_shares)
 
     @property
+    def embedders(self) -> tuple[str, ...]:
+        """The classifier that computes the embeddings, if any; it is called first."""
+        return () if self.feature_classifier is None else (self.feature_classifier,)
+
+    @property
     def dimensions(self) -> int:
         """The length of embeddings."""
         return len(self.low)

@@ -7,19 +7,35 @@ import numpy as np
 
 from models import Fault, InvalidRequest, Trace
 from models.arrays import Floats, Int64s
+from models.cost import Cost
 from models.trace_spec import CostColumn, TraceCost, get_cost_function
 from solvers.portfolio.cost_regression import CostRegression
+from solvers.setup_groups import SetupGroups
 
 QuerySize = float | Sequence[float]
 
 
-def list_cost_functions(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple[Int64s, Floats]:
+def list_cost_functions(
+    dataset: Trace, names: tuple[str, ...], means: Floats, embedder: str | None
+) -> tuple[Int64s, Floats]:
     """Return the terms, (t, k), and each classifier's coefficients, (m, t), of costs by size.
 
-    Measured costs are represented by their means, (m,). Both arrays are (0, 0) if no cost depends on size.
+    Measured costs are represented by their means, (m,), which include set-up groups. Both arrays are (0, 0) if no cost
+    depends on size.
+
+    Args:
+        embedder: the classifier that computes the embeddings, whose set-up groups the others exclude.
     """
-    by_name = {classifier.name: classifier for classifier in dataset.spec.classifiers}
-    return _collect_terms([by_name[name].cost for name in names], means, len(dataset.spec.size_columns))
+    by_name, groups = {classifier.name: classifier for classifier in dataset.spec.classifiers}, dataset.spec.setup
+    needs = SetupGroups.from_spec(dataset.spec)
+    needed = needs.members[:, [list(by_name).index(name) for name in names]].T if groups else np.empty((len(names), 0))
+    if groups and embedder in names:
+        done = needed[names.index(embedder)]
+        needed = needed & (~done | (np.array(names) == embedder)[:, None])
+    setup = dataset.setup_costs.mean(axis=0) if groups else np.empty(0)
+    costs: list[TraceCost | Cost] = [*(by_name[name].cost for name in names), *(group.cost for group in groups)]
+    powers, each = _collect_terms(costs, means - needed @ setup, len(dataset.spec.size_columns))
+    return powers, each[: len(names)] + needed @ each[len(names) :] if each.size else each
 
 
 def make_cost_fields(regression: CostRegression | None) -> dict[str, Any]:
@@ -47,7 +63,7 @@ def make_resource_fields(dataset: Trace, names: tuple[str, ...]) -> dict[str, An
     }
 
 
-def _collect_terms(costs: Sequence[TraceCost], means: Floats, dimensions: int) -> tuple[Int64s, Floats]:
+def _collect_terms(costs: Sequence[TraceCost | Cost], means: Floats, dimensions: int) -> tuple[Int64s, Floats]:
     """Return the terms, (t, k), and coefficients, (c, t), of costs.
 
     ``means``, (c,), are the means of measured costs. Both arrays are (0, 0) if no cost depends on size.

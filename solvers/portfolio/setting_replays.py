@@ -8,6 +8,7 @@ import numpy as np
 from models import Trace
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.savings import Replay, SettingReplay
+from solvers.shared_setup import charge_after
 
 MAX_BUDGETS = 24
 """Number of budgets that are replayed."""
@@ -18,7 +19,8 @@ def replay_settings(plan: PortfolioPlan, dataset: Trace) -> list[SettingReplay]:
     dataset = dataset.with_reject()
     names = [classifier.name for classifier in dataset.spec.classifiers]
     columns, rows = np.array([names.index(name) for name in plan.classifiers]), np.arange(dataset.rows)
-    right, costs = dataset.quality[:, columns], dataset.costs[:, columns]
+    embedder = None if plan.feature_classifier is None else names.index(plan.feature_classifier)
+    right, costs = dataset.quality[:, columns], charge_after(dataset, embedder)[:, columns]
     route = plan.make_router(plan.estimate(dataset.embeddings), dataset.embeddings)
     budgets = np.linspace(plan.min_cost, plan.embedding_cost + float(plan.price_budgets[-1]), MAX_BUDGETS)
     points = []

@@ -72,6 +72,7 @@ def _summarize_common(
         "regularization": plan.regularization,
         "feature_classifier": plan.feature_classifier,
         "embedding_cost": plan.embedding_cost,
+        **plan.describe_setup(),
         "classifiers": [
             {"name": name, "accuracy": accuracy, "cost": cost, "sigma": sigma}
             for name, accuracy, cost, sigma in zip(

@@ -11,6 +11,7 @@ from solvers.item_splits import split_rows
 from solvers.portfolio.baselines import find_dominated
 from solvers.portfolio.query_costs import evaluate_costs, list_cost_functions
 from solvers.portfolio.routing_outcome import LabeledItems
+from solvers.shared_setup import charge_after
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +92,8 @@ def take_planned_rows(
     the predictions from embeddings. If ``expected`` is None, they are the means.
     """
     known = table.take_rows(rows, embeds=embeds)
-    powers, coefficients = list_cost_functions(dataset, table.names, table.means)
+    embedder = None if table.feature is None else table.names[table.feature]
+    powers, coefficients = list_cost_functions(dataset, table.names, table.means, embedder)
     own = evaluate_costs(powers, coefficients, dataset.sizes[rows].tolist(), "size") if len(powers) else expected
     if own is None:
         return known
@@ -103,14 +105,15 @@ def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Genera
     names = [classifier.name for classifier in dataset.spec.classifiers]
     build, validation, held_out = split_rows(dataset.item_codes, [dataset.rows // 2, dataset.rows * 3 // 4], rng)
     success, right = dataset.estimate_likelihoods(options.temperature), dataset.quality
-    accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
+    place = None if options.feature_classifier is None else names.index(options.feature_classifier)
+    costs = charge_after(dataset, place)
+    accuracies, means = right[build].mean(axis=0), costs[build].mean(axis=0)
     losers = find_dominated(names, accuracies, means)
     used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]
     feature, embedding = None, np.zeros(dataset.rows)
-    if options.feature_classifier is not None:
-        place = names.index(options.feature_classifier)
+    if place is not None:
         used = sorted({*used, place})  # its answers are free of charge
-        feature, embedding = used.index(place), dataset.costs[:, place]
+        feature, embedding = used.index(place), costs[:, place]
     return TraceSplit(
         tuple(names[i] for i in used),
         losers,
@@ -121,7 +124,7 @@ def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Genera
         held_out,
         success[build][:, used],
         right[:, used],
-        dataset.costs[:, used],
+        costs[:, used],
         accuracies[used],
         means[used],
         feature,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from models import FeaturesSpec, InvalidRequest, TraceSpec
+from models import FeaturesSpec, InvalidRequest
 from models.index import IndexOptions
 from models.pipeline import PipelineOptions
 from solvers import KINDS, BuildContext
@@ -59,13 +59,6 @@ def test_refusals_name_the_field_the_group_and_the_number(
     error = InvalidRequest.from_validation(caught.value)
     assert tuple(error.faults[0].loc) == place
     assert words in error.faults[0].msg
-
-
-def test_traces_refuse_groups_and_say_what_to_do_instead() -> None:
-    trace = {"kind": "trace", "unit": "USD", "classifiers": [{"name": "a", "cost": 1, "correct": "a"}]}
-    assert TraceSpec.model_validate(trace).unit == "USD"
-    with pytest.raises(ValidationError, match="feature tables only, got 1 groups in a trace; add"):
-        TraceSpec.model_validate({**trace, "setup": [BLOOD]})
 
 
 @pytest.mark.parametrize("kind", ["index", "pipeline", "policy"])

@@ -18,7 +18,7 @@ from functools import cache
 
 import numpy as np
 
-from models.arrays import Bools, Floats, Int8s
+from models.arrays import Bools, Floats, Int8s, Int64s
 from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
 from solvers.cascade.groups.pareto import find_undominated
 from solvers.cascade.subset_search import group_by_size
@@ -127,7 +127,7 @@ class AcceptanceProgram:
 
 
     Attributes:
-        cost: cost of calling k.
+        cost: cost of calling k; members of S have set up their groups.
         wrong: error of k's accepted answers.
         wrong_as_last: error of all answers of k, as the last classifier.
     """
@@ -144,16 +144,13 @@ class AcceptanceProgram:
         """
         n = accepts.shape[1]
         left_by = (~accepts * (1 << np.arange(n))).sum(axis=1)
-        weights = (rows.costs, rows.wrong * accepts, rows.wrong)
-        sums = [
-            np.stack([np.bincount(left_by, weight[:, k], 1 << n) for k in range(n)]) / len(left_by)
-            for weight in weights
-        ]
-        for each in sums:
-            for j in range(n):
-                halves = each.reshape(n, -1, 2, 1 << j)
-                halves[:, :, 0] += halves[:, :, 1]
-        return cls(*sums)
+        cost, wrong, wrong_as_last = (
+            _sum_over_sets(left_by, weight, n) for weight in (rows.costs, rows.wrong * accepts, rows.wrong)
+        )
+        for group, shared in zip(rows.setup.groups.members, rows.setup.costs.T, strict=True):
+            is_set_up = (_membership(n) & group).any(axis=1)
+            cost[group] -= is_set_up * _sum_over_sets(left_by, shared[:, None], n)
+        return cls(cost, wrong, wrong_as_last)
 
     def solve_values(self, prices: Floats) -> tuple[Floats, Int8s]:
         """Return the least objective of every set of called classifiers at P prices, (2^n, P), and the last one called.
@@ -184,6 +181,15 @@ class AcceptanceProgram:
         return np.asarray(whole)
 
 
+def _sum_over_sets(left_by: Int64s, weights: Floats, n: int) -> Floats:
+    """Return the means of weights, (N, w), over the rows that each set leaves unanswered: (w, 2^n)."""
+    sums = np.stack([np.bincount(left_by, weight, 1 << n) for weight in weights.T]) / len(left_by)
+    for j in range(n):
+        halves = sums.reshape(len(sums), -1, 2, 1 << j)
+        halves[:, :, 0] += halves[:, :, 1]
+    return np.asarray(sums)
+
+
 @cache
 def _membership(n: int) -> Bools:
     """Return which sets contain which classifier, (2^n, n)."""
@@ -193,4 +199,7 @@ def _membership(n: int) -> Bools:
 def _set_maxima(rows: CalibratedRows) -> Floats:
     """Return the worst-case time of each set and each last classifier, (2^n, n)."""
     holds = _membership(len(rows.worst))
-    return np.asarray((holds @ rows.worst)[:, None] + rows.worst)
+    alone = (holds @ rows.worst)[:, None] + rows.worst
+    if not len(rows.setup):
+        return np.asarray(alone)
+    return alone - rows.setup.sum_saved_worst(holds[:, None] | np.eye(len(rows.worst), dtype=bool))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int32s, Int64s, Probabilities, Thresholds
+from solvers.shared_setup import SetupContents
 
 MAX_POINTS = 10_000
 """Maximum number of points of a plan; a fit finds some hundreds."""
@@ -18,7 +19,7 @@ def _empty_array() -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FrontierContents:
+class FrontierContents(SetupContents):
     """p operating points: cascades with thresholds, by rising cost on the build half.
 
     Plans of older versions have no points (p = 0).
@@ -29,9 +30,9 @@ class FrontierContents:
     point_names: tuple[str, ...] = ()
     """n different names."""
     point_times: Amounts = field(default_factory=_empty_array)
-    """(n,) mean time, or cost, of each classifier."""
+    """(n,) mean time, or cost, of each classifier alone, with its set-up groups."""
     point_worst_times: Amounts = field(default_factory=_empty_array)
-    """(n,) worst-case time of each classifier."""
+    """(n,) worst-case time of each classifier alone."""
     point_offsets: Int64s = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     """(p + 1,) offsets of points in the next three arrays."""
     point_members: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))

@@ -10,13 +10,14 @@ import numpy as np
 from models import Trace
 from models.arrays import Bools, Floats, Int64s
 from models.cascade import CascadeOptions
-from solvers.cascade.deadline_thresholds import measure_execution_times
+from solvers.cascade.classifier_measurements import measure_times, share_setup
 from solvers.cascade.frontier.acceptance_levels import Report
 from solvers.cascade.frontier.calibration import CalibratedConfidences, calibrate_confidences
 from solvers.cascade.frontier.cross_fit import LearnedFrontier, PointOutcomes, cross_fit_points
 from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
 from solvers.cascade.frontier.search import SelectedCascades, compute_complexity_penalty, search_frontier
 from solvers.item_splits import effective_rows
+from solvers.shared_setup import SharedSetup
 from solvers.statistics import standard_error_of_mean
 
 MAX_ROWS = 10_000
@@ -40,11 +41,11 @@ def fit_frontier(
     """
     every = np.arange(dataset.rows)
     columns = _select_columns(dataset, every)
-    times = [measure_execution_times(dataset.costs[:, j], options.worst_case_quantile) for j in columns.tolist()]
-    worst = np.array([each[1] for each in times])
+    setup = share_setup(dataset, every, columns, options.worst_case_quantile)
+    times, worst = measure_times(dataset, every, columns, options.worst_case_quantile)
     has_confidence = np.array([dataset.spec.classifiers[j].confidence is not None for j in columns.tolist()])
     label_count = len(dataset.classes) if options.label_thresholds and len(dataset.classes) <= MAX_LABELS else 0
-    searched = _SearchedRows(dataset, columns, worst, has_confidence, label_count)
+    searched = _SearchedRows(dataset, columns, worst, has_confidence, label_count, setup)
     plan, rows, kept, calibration = searched.learn_frontier(every, report)
     measured = []
     for at, (learning, own) in enumerate(folds, start=1):
@@ -58,7 +59,7 @@ def fit_frontier(
         "calibration": calibration,
         "not_considered": [one.name for one in dataset.spec.classifiers if one.name not in names],
     }
-    fields = {"point_names": tuple(names), "point_times": np.array([each[0] for each in times])}
+    fields = {"point_names": tuple(names), "point_times": times}
     inflation = 1 + sum(len(own) / len(learning) for learning, own in folds)
     fields |= {"point_worst_times": worst, **_describe_points(plan, rows, outcomes, inflation)}
     return fields | _describe_label_thresholds(plan, labels), summary, outcomes
@@ -72,8 +73,8 @@ def _report_fold(report: Report, fold: int, folds: int, message: str) -> None:
 class _SearchedRows:
     """A trace with the classifiers of the search.
 
-    Includes their columns, worst-case times, whether they return confidences, and the number of labels that may have
-    thresholds of their own.
+    Includes their columns, worst-case times, whether they return confidences, the number of labels that may have
+    thresholds of their own, and their set-up groups.
     """
 
     dataset: Trace
@@ -81,6 +82,7 @@ class _SearchedRows:
     worst: Floats
     has_confidence: Bools
     label_count: int
+    setup: SharedSetup
 
     def read_rows(self, rows: Int64s) -> CalibratedRows:
         """Return some rows with raw confidences."""
@@ -94,6 +96,7 @@ class _SearchedRows:
             self.has_confidence,
             dataset.item_codes[rows],
             dataset.predictions[where].astype(np.int64),
+            self.setup.take_rows(rows),
         )
 
     def learn_frontier(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
+from solvers.shared_setup import NO_SETUP, SharedSetup
 
 NEVER_ACCEPT = np.inf
 """Threshold of a classifier that never answers."""
@@ -38,11 +39,12 @@ class CalibratedRows:
     Attributes:
         confidences: (N, n).
         wrong: (N, n), 1 minus answer quality.
-        costs: (N, n).
-        worst: (n,), worst-case times.
+        costs: (N, n), of each classifier alone, with its set-up groups.
+        worst: (n,), worst-case times of each classifier alone.
         has_confidence: (n,), whether a classifier returns confidences; one without confidences must be called last.
         items: (N,), equal for rows of one item.
         labels: (N, n), codes of predicted labels; -1 for none.
+        setup: set-up groups of the classifiers.
     """
 
     confidences: Floats
@@ -52,6 +54,7 @@ class CalibratedRows:
     has_confidence: Bools
     items: Int64s
     labels: Int64s
+    setup: SharedSetup = NO_SETUP
 
     def take(self, rows: Int64s) -> "CalibratedRows":
         """Return some of the rows."""
@@ -63,6 +66,16 @@ class CalibratedRows:
             self.has_confidence,
             self.items[rows],
             self.labels[rows],
+            self.setup.take_rows(rows),
+        )
+
+    def price_call(self, members: Sequence[int], at: int) -> Floats:
+        """Return the cost of a call of a cascade, (N,): calls before it have set up their groups."""
+        alone = self.costs[:, members[at]]
+        return (
+            alone
+            if not len(self.setup)
+            else np.asarray(alone - self.setup.compute_saved_costs(members[at], members[:at]))
         )
 
     def replay_rows(self, cascade: ThresholdCascade) -> tuple[Floats, Floats, list[float]]:
@@ -75,9 +88,9 @@ class CalibratedRows:
         n = len(self.wrong)
         cost, wrong, reaching = np.zeros(n), np.zeros(n), []
         waiting = np.arange(n)
-        for k, thresholds in zip(cascade.members, (*cascade.list_thresholds(), None), strict=True):
+        for at, (k, thresholds) in enumerate(zip(cascade.members, (*cascade.list_thresholds(), None), strict=True)):
             reaching.append(len(waiting) / n)
-            cost[waiting] += self.costs[waiting, k]
+            cost[waiting] += self.price_call(cascade.members, at)[waiting]
             accepted = np.ones(len(waiting), dtype=bool)
             if thresholds is not None:
                 own = thresholds[self.labels[waiting, k]] if cascade.by_label else thresholds[0]
@@ -92,5 +105,6 @@ class CalibratedRows:
         return float(cost.mean()), float(wrong.mean())
 
     def maximum_duration(self, members: Sequence[int]) -> float:
-        """Return the sum of worst-case times."""
-        return math.fsum(self.worst[list(members)].tolist())
+        """Return the sum of worst-case times; each set-up group counts once."""
+        alone = math.fsum(self.worst[list(members)].tolist())
+        return alone - float(self.setup.sum_saved_worst(np.isin(np.arange(len(self.worst)), list(members))))

@@ -54,16 +54,17 @@ class RankedRows:
     def _sweep(self, cascade: ThresholdCascade, price: float) -> ThresholdCascade:
         members, thresholds = cascade.members, list(cascade.thresholds)
         waiting = self._find_waiting(members, thresholds)
-        later = self.rows.wrong[:, members[-1]] + price * self.rows.costs[:, members[-1]]
+        later = self.rows.wrong[:, members[-1]] + price * self.rows.price_call(members, len(thresholds))
         for j in reversed(range(len(thresholds))):
             k = members[j]
             gain = np.where(waiting[j], later - self.rows.wrong[:, k], 0.0)
-            asking = price * float(self.rows.costs[waiting[j], k].sum())
+            costs = self.rows.price_call(members, j)
+            asking = price * float(costs[waiting[j]].sum())
             thresholds[j] = self._best_threshold(k, gain, asking, thresholds[j])
             if thresholds[j] == NEVER_ACCEPT:
                 continue
             accepted = self.rows.confidences[:, k] >= thresholds[j]
-            later = price * self.rows.costs[:, k] + np.where(accepted, self.rows.wrong[:, k], later)
+            later = price * costs + np.where(accepted, self.rows.wrong[:, k], later)
         kept = [j for j, threshold in enumerate(thresholds) if threshold < NEVER_ACCEPT]
         return ThresholdCascade((*(members[j] for j in kept), members[-1]), tuple(thresholds[j] for j in kept))
 

@@ -16,6 +16,7 @@ from solvers.portfolio.learned.kernel import MAX_CENTERS, MIN_WIDTH, KernelRegre
 from solvers.portfolio.learned.logistic import LogisticRegressions
 from solvers.portfolio.learned.mixture import RegressionMixture
 from solvers.portfolio.learned.regressions import REGRESSION_KINDS, Regression
+from solvers.shared_setup import SetupContents
 
 MAX_TREES = 2000
 MAX_WEIGHT, MAX_AXIS = 1e6, 1e50
@@ -35,7 +36,7 @@ def _empty(*shape: int, dtype: Any = np.float64) -> Callable[[], NDArray[Any]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LearnedEstimatorArrays:
+class LearnedEstimatorArrays(SetupContents):
     """Arrays of regressions on embeddings, for m classifiers.
 
     Embeddings have d numbers, reduced to e. Arrays are empty without a learned estimator, and for regressions that are

@@ -32,6 +32,7 @@ from solvers.portfolio.summary import summarize_learned
 from solvers.portfolio.trace_split import TraceSplit, find_embedder, take_planned_rows
 from solvers.portfolio.tuning import compute_sigmas
 from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
+from solvers.shared_setup import measure_setup
 from solvers.statistics import mean_accuracy
 from solvers.trace_baselines import find_current_baseline, replay_trace_baselines
 
@@ -236,7 +237,7 @@ def _make_plan(
     sigmas: Floats,
     learned: dict[str, Any],
 ) -> PortfolioPlan:
-    powers, coefficients = list_cost_functions(dataset, table.names, labeled.means)
+    powers, coefficients = list_cost_functions(dataset, table.names, labeled.means, options.feature_classifier)
     return PortfolioPlan(
         classifiers=table.names,
         unit=dataset.spec.unit,
@@ -257,6 +258,7 @@ def _make_plan(
         independence=effective_rows(labeled.items) / len(labeled) * _share_of_information(labeled),
         **measured.plan_fields,
         **make_resource_fields(dataset, table.names),
+        **measure_setup(dataset),
         **learned,
     )
 
