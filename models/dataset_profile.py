@@ -46,7 +46,7 @@ class ClassifierProfile(Value):
         "that would be as informative. It is smaller if the called items differ from all items. null: too few calls to "
         "estimate it"
     )
-    mean_cost: float = Field(description="mean cost per item, in the dataset's unit")
+    mean_cost: float = Field(description="mean cost per item alone, with its set-up groups, in the dataset's unit")
     mean_confidence: float | None = Field(description="mean confidence of the classifier; null: it has no confidences")
     no_class: Share = Field(
         description="share of all items, from 0 to 1, that were answered with a label that is never true, such as "

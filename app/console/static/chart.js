@@ -120,7 +120,7 @@ function visibleFrom(series, keep) {
  *
  * series: [{name, points: [{x, y, label, always, text}], line, shape, color, faint}]; without a name not in the legend.
  * limits: [{x or y, text}], drawn as dashed lines. slider: {label, stops: [{x, y, text}], at, move(at)}.
- * columns, rows: the numbers as a table. call: the API request that returned them. whole: show shares from 0 to 1.
+ * columns, rows: the numbers as a table. call: the API request that returned them, or none. whole: show shares from 0 to 1.
  */
 export function chart({ title, hint, xTitle, yTitle, series, limits = [], slider, columns, rows, call, whole }) {
   const shown = series.filter((one) => one.points.length);
@@ -302,7 +302,7 @@ const legendOf = (series) =>
     }),
   );
 
-/** Make the closed part with the numbers: as a table, as CSV, and the request that returned them. */
+/** Make the closed part with the numbers: as a table, as CSV, and the request that returned them, if given. */
 function numbersOf(title, columns, rows, call) {
   const name = title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   const save = quietButton("Download CSV", () => download(`${name}.csv`, "text/csv", csv(columns, rows)));
@@ -311,7 +311,7 @@ function numbersOf(title, columns, rows, call) {
     {},
     h("summary", {}, "Numbers"),
     save,
-    copyable("Copy curl", curl(call)),
+    call ? copyable("Copy curl", curl(call)) : null,
     table(title, columns, rows),
   );
 }

@@ -119,7 +119,7 @@ def test_runs_report_what_calls_cost_also_after_paid_failures(kind: str, fails: 
     for row in range(60):
         vector = tuple(vectors[row].tolist()) if kind == "portfolio" else None
         item = RunItem(id=str(row), item={}, embedding=vector)
-        query = one.make_run_query(plan, item, RunLimits(**LIMITS[kind]))
+        query = one.make_run_query(plan, item, RunLimits.model_validate(LIMITS[kind]))
         started = one.start_run(plan, query, RunContext(remaining_seconds=inf))
         results = drive(started.runner, cells_of(columns, row), fails)
         pricing = CallPricing(started.planned_costs.__getitem__, "ct", None)
@@ -298,7 +298,7 @@ def test_costs_of_groups_may_depend_on_the_size() -> None:
     assert trace.costs[:, 1] == pytest.approx(1 + 1 + 0.5 * columns["minutes"])
     assert trace.costs[:, 3] == pytest.approx(np.full(300, 3.0))
     plan: Any = KINDS["portfolio"].fit(trace, PortfolioOptions(), make_generator(0), BuildContext()).plan
-    costs = plan.query_costs(KINDS["portfolio"].query(query=(0.0,) * 3, size=8.0))
+    costs = plan.query_costs(KINDS["portfolio"].query.model_validate({"query": [0, 0, 0], "size": 8}))
     alone = {"keywords": 0.5 + 5, "small": 1 + 5, "large": 4 + 5, "voice": 3.0}
     assert dict(zip(plan.classifiers, costs.tolist(), strict=True)) == {
         name: pytest.approx(alone[name]) for name in plan.classifiers

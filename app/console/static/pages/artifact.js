@@ -9,6 +9,7 @@ import {
   ago, byId, copyable, failure, fill, fillSection, flag, h, link, number, page, percent, quietButton, table, timeOf,
   warningsOf,
 } from "../dom.js";
+import { evaluationPanel } from "../evaluation.js";
 import { currentBaseline, moneyHeadline, savingsLine } from "../headline.js";
 import { KINDS } from "../kinds.js";
 import { listTable } from "../lists.js";
@@ -185,6 +186,7 @@ async function showTabs(about) {
   const items = [
     { id: "decide", title: "Decide for one item", show: showDecide },
     batches ? { id: "batch", title: "Assign a batch", show: () => assignmentPanel({ path, unit }) } : null,
+    { id: "evaluate", title: "Evaluate", show: () => evaluationPanel({ path, limits }) },
     report.outcomes ? { id: "feedback", title: "Feedback", show: () => feedbackPanel(report, unit) } : null,
     rollout ? { id: "rollout", title: "Rollout", show: () => rolloutPanel(rollout) } : null,
     automation ? { id: "automation", title: "Automation", show: () => automationPanel(automation) } : null,
