@@ -59,10 +59,13 @@ def list_operating_points(plan: PortfolioPlan) -> Sequence[OperatingPoint]:
     points = []
     for at, budget in enumerate(plan.curve_budgets.tolist()):
         cost = float(plan.curve_costs[row, at])
-        expectations = Expectations.from_figures(
-            accuracy=float(plan.curve_accuracies[row, at]), cost=cost, cost_error=float(plan.curve_cost_errors[row, at])
-        )
         usage = dict(zip(plan.classifiers, plan.curve_usage[row, at].tolist(), strict=True))
+        expectations = Expectations.from_figures(
+            accuracy=float(plan.curve_accuracies[row, at]),
+            coverage=1 - usage[REJECT] / sum(usage.values()) if REJECT in usage else None,
+            cost=cost,
+            cost_error=float(plan.curve_cost_errors[row, at]),
+        )
         decision: Mapping[str, Any] = {"usage": usage, "price": plan.shadow_price_at(budget)}
         points.append(OperatingPoint({"budget": budget}, expectations, decision))
     return points

@@ -127,10 +127,11 @@ def test_a_run_rejects_what_a_person_answers_for_less() -> None:
     assert (answer.label, called) == (None, [])
 
 
-@pytest.mark.parametrize("kind", ["cascade", "policy"])
-def test_the_expected_coverage_of_each_point_comes_true(kind: str) -> None:
-    one, fitted, unseen = KINDS[kind], built(kind, 6.0), dataset(kind, 8, 3000, reject_cost=6.0)
-    items, shares = replace(items_from_dataset(unseen), embeddings=None), list[float]()
+@pytest.mark.parametrize(("kind", "price"), [("cascade", 6.0), ("policy", 6.0), ("portfolio", 0.5)])
+def test_the_expected_coverage_of_each_point_comes_true(kind: str, price: float) -> None:
+    one, fitted, unseen = KINDS[kind], built(kind, price), dataset(kind, 8, 3000, reject_cost=price)
+    items, shares = items_from_dataset(unseen), list[float]()
+    items = items if kind == "portfolio" else replace(items, embeddings=None)
     for point in one.curve(fitted.plan, one.curve_query()):
         chosen: dict[str, Any] = {**one.limits().model_dump(), **point.limits, "items": ()}
         found = one.evaluate(fitted.plan, one.evaluation.model_construct(**chosen), items)
