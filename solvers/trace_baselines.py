@@ -9,6 +9,7 @@ Rules are tuned on training rows and replayed on all rows. On training rows, the
 import warnings
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -65,18 +66,11 @@ def replay_baselines_on(training: Trace, holdout: Trace) -> dict[str, Replay]:
     """Tune the baselines on one trace, and replay them on another trace of the same classifiers."""
     items = np.concatenate((training.item_codes, training.item_codes.max() + 1 + holdout.item_codes))
     own = np.arange(training.rows, training.rows + holdout.rows)
-    both = replace(
-        holdout,
-        labels=np.concatenate((training.labels, holdout.labels)),
-        quality=np.concatenate((training.quality, holdout.quality)),
-        costs=np.concatenate((training.costs, holdout.costs)),
-        confidences=np.concatenate((training.confidences, holdout.confidences)),
-        embeddings=np.concatenate((training.embeddings, holdout.embeddings)),
-        items=items.astype(np.int64),
-        called=np.concatenate((training.called, holdout.called)),
-        observed=np.concatenate((training.observed, holdout.observed)),
-        observed_costs=np.concatenate((training.observed_costs, holdout.observed_costs)),
-    )
+    joined = ("labels", "quality", "costs", "confidences", "embeddings", "called", "observed", "observed_costs")
+    columns: dict[str, Any] = {
+        name: np.concatenate((getattr(training, name), getattr(holdout, name))) for name in (*joined, "setup_costs")
+    }
+    both = replace(holdout, items=items.astype(np.int64), **columns)
     return {name: one.take(own) for name, one in replay_trace_baselines(both, np.arange(training.rows)).items()}
 
 

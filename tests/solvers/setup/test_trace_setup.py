@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from itertools import permutations
+from itertools import combinations, permutations
 from math import fsum, inf, prod
 from typing import Any
 
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from app.running.executor import CallPricing
 from app.store import codec
 from models import InvalidRequest, TraceSpec, dataset_from_columns
+from models.advice import AdviceLimits
 from models.cascade import CascadeOptions, CascadeQuery, Classifier
 from models.dataset_rows import dataset_to_columns
 from models.evaluation import CompleteItem
@@ -22,6 +23,7 @@ from models.portfolio import PortfolioOptions
 from models.run import RunItem, RunLimits
 from parsimony.runs.steps import CallResult, CallResults
 from solvers import KINDS, BuildContext
+from solvers.advice import advise
 from solvers.base import FitResult, make_generator
 from solvers.cascade.frontier.acceptance_levels import AcceptanceProgram
 from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
@@ -31,7 +33,7 @@ from solvers.evaluation import CompleteItems
 from solvers.kind import RunContext
 from solvers.running import Runner
 from solvers.shared_setup import SharedSetup
-from solvers.trace_baselines import replay_trace_baselines
+from solvers.trace_baselines import replay_baselines_on, replay_trace_baselines
 from tests.oracles.setup import cost_of_set, random_groups
 from tests.solvers.setup.tables import QUICK
 from tests.solvers.setup.traces import OWN, SETUP, calls, calls_columns, calls_spec, cost_of, embed_calls
@@ -286,6 +288,16 @@ def test_two_stage_baselines_cost_what_their_calls_do() -> None:
     for name, one in pairs.items():
         first, second = name.split(" below ")[0].split(", then ")
         assert {*one.costs.round(9)} <= {round(cost_of([first]), 9), round(cost_of([first, second]), 9)}
+
+
+def test_advice_compares_costs_that_count_groups_once() -> None:
+    trace, possible = calls(400), {round(cost_of(names), 9) for n in range(5) for names in combinations(OWN, n)}
+    learned, unseen = trace.take(np.arange(200)), trace.take(np.arange(200, 400))
+    for one in replay_baselines_on(learned, unseen).values():
+        assert {*one.costs.round(9)} <= possible
+    advised = advise(trace, AdviceLimits(budget=6.0), 0, 120.0, BuildContext())
+    assert {one.kind for one in advised["kinds"]} == {"cascade", "portfolio", "policy"}
+    assert all(0 < one.cost <= cost_of(OWN) for one in advised["kinds"])
 
 
 SIZED = [{"name": "transcribe", "cost": {"polynomial": [1.0, 0.5]}, "classifiers": ["keywords", "small", "large"]}]
