@@ -2,8 +2,8 @@
 
 The frontier of the plan is fitted to all rows. To measure it, a fold frontier is fitted without each fold in turn. Each
 point of the plan is represented by a mixture of the fold frontier. The mixture has the point's mean cost and keeps the
-point's maximum duration. It decides for the rows of the fold. Single classifiers need no cross-fitting, because they
-are not fitted.
+point's maximum duration. It decides for the rows of the fold. If the fold frontier ends below the point's cost, the
+point itself determines the costs. Single classifiers need no cross-fitting, because they are not fitted.
 
 Source: Stone, *Cross-validatory choice and assessment of statistical predictions*, 1974.
 """
@@ -99,4 +99,6 @@ def _replay_fold(plan: LearnedFrontier, learned: LearnedFrontier, rows: Calibrat
         first, second, share = learned.find_mixture(cost, longest)
         for mixed, one, other in zip((right, costs), replay(first), replay(second), strict=True):
             mixed[point] = one + share * (other - one)
+        if cost > learned.costs[second]:
+            costs[point] = rows.replay_rows(plan.cascades[point])[0]
     return right, costs

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import InvalidRequest, Trace, TraceSpec
+from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
-from solvers.base import BuildContext
+from solvers.base import BuildContext, make_generator
 from solvers.cascade import CascadePlan, fit, kind
 from solvers.cascade.frontier.acceptance_levels import AcceptanceProgram, choose_levels, choose_prices, find_candidates
 from solvers.cascade.frontier.calibration import CalibratedConfidences, calibrate_confidences
@@ -467,3 +467,25 @@ def test_an_older_version_refuses_a_cost_and_says_what_to_do(plan: CascadePlan) 
     assert old.list_reachable_points() == []
     with pytest.raises(InvalidRequest, match="build it again"):
         old.decide(CascadeQuery(budget=3.0))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_point_promises_less_than_its_first_call_costs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(2, size=600)
+    columns: dict[str, Any] = {"truth": np.where(truth, "a", "b")}
+    for name, skill in (("small", 1.0), ("large", 2.0)):
+        seen = rng.normal((2 * truth - 1) * skill, 1)
+        columns[f"{name} says"] = np.where(seen > 0, "a", "b")
+        columns[f"{name} sure"] = np.round(0.5 + np.minimum(np.abs(seen), 2.4) / 5, 3)
+    cost = {"small": 1.7, "large": 4.5}
+    classifiers = [
+        {"name": name, "cost": paid, "prediction": f"{name} says", "confidence": f"{name} sure"}
+        for name, paid in cost.items()
+    ]
+    spec = {"kind": "trace", "label": "truth", "unit": "ct", "classifiers": classifiers}
+    trace: Any = dataset_from_columns(TraceSpec.model_validate(spec), columns)
+    plan: Any = fit(trace, CascadeOptions(), make_generator(seed), BuildContext()).plan
+    for _, point in plan.list_reachable_points():
+        first = plan.describe_point(point)["cascade"][0]
+        assert plan.point_costs[point] >= cost[first] - 1e-9
