@@ -91,7 +91,7 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     routes = FastRoutes(fast_routes, (*chats, *runs.plain))
     layers: ASGIApp = FastRouter(api, routes, metrics)
     layers = BodyLimit(layers, settings.max_body_bytes, routes=routes)
-    layers = ApiKeyAuth(layers, settings.api_keys, settings.rate_limit)
+    layers = ApiKeyAuth(layers, settings.api_keys, settings.rate_limit, settings.team_rates())
     if settings.allowed_origins():
         layers = CORSMiddleware(
             layers, settings.allowed_origins(), _CROSSING_METHODS, _CROSSING_HEADERS, expose_headers=_EXPOSED_HEADERS

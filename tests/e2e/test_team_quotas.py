@@ -1,5 +1,6 @@
 """Quotas of teams over HTTP: a team with many builds leaves room in the queue for the builds of others."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +44,14 @@ def test_a_team_has_its_quota_of_open_builds_and_leaves_the_queue_to_others(tmp_
         path = first.headers["location"]
         wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 60)
         assert start_build(server, "also-red", "b").status_code == 202
+
+
+def test_a_team_has_its_rate_and_a_quiet_one_beside_it_is_answered(tmp_path: Path) -> None:
+    quotas = '{"red": {"requests_per_second": 1}}'
+    with running_server(tmp_path, api_keys=TEAMS, team_quotas=quotas) as server:
+        with ThreadPoolExecutor(8) as pool:
+            replies = list(pool.map(lambda _: send_as(server, "red-key", "GET", "/v1/datasets"), range(8)))
+        refused = [reply for reply in replies if reply.status_code == 429]
+        assert refused
+        assert refused[0].json()["type"] == "urn:parsimony:too-many-requests"
+        assert {send_as(server, "blue-key", "GET", "/v1/datasets").status_code for _ in range(8)} == {200}
