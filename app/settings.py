@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.environment_file import EnvironmentFile, parse_comma_list, validate_host_patterns
 from models.base import NAME_PATTERN
-from models.team_quota import EVERY_TEAM, NO_QUOTA, TeamQuota
+from models.team_quota import EVERY_TEAM, NO_QUOTA, TeamQuota, check_name_prefixes
 
 Role = Literal["decide", "build"]
 PREFIX = "PARSIMONY_"
@@ -97,8 +97,8 @@ class Settings(BaseSettings):
     )
     team_quotas: Annotated[dict[str, TeamQuota], NoDecode, BeforeValidator(_parse_json)] = Field(
         default={},
-        description='quotas of teams as JSON: `{"search": {"open_builds": 2, "requests_per_second": 50}}`; `*`: all '
-        "teams that are not listed",
+        description='quotas of teams as JSON: `{"search": {"names": "search-", "open_builds": 2, '
+        '"requests_per_second": 50}}`; `*`: all teams that are not listed',
     )
     max_body_bytes: int = Field(
         default=256 * _MEBIBYTE,
@@ -231,6 +231,12 @@ class Settings(BaseSettings):
             raise ValueError(f"team_quotas: no API key has the team {unknown[0]!r}; teams: {known}")
         return self
 
+    @field_validator("team_quotas")
+    @classmethod
+    def _have_own_names(cls, value: dict[str, TeamQuota]) -> dict[str, TeamQuota]:
+        check_name_prefixes(value)
+        return value
+
     @property
     def teams(self) -> set[str]:
         """The teams of the API keys."""
@@ -241,6 +247,14 @@ class Settings(BaseSettings):
         if not team:
             return NO_QUOTA
         return self.team_quotas.get(team, self.team_quotas.get(EVERY_TEAM, NO_QUOTA))
+
+    def find_team_of_key(self, key_id: str) -> str:
+        """Return the team of the key with this id; empty if the key has none, or is unknown.
+
+        Args:
+            key_id: the first 8 hexadecimal digits of the key's SHA-256.
+        """
+        return next((one.team for digest, one in self.api_keys.items() if digest[:4].hex() == key_id), "")
 
     def team_rates(self) -> dict[str, float]:
         """Return the maximum requests per second of each team that has one."""

@@ -19,6 +19,7 @@ from models.feedback import Alarm
 from models.rebuild import RebuildRequest
 from models.recording import FreezeRequest, FrozenDataset
 from models.rollout import AutomationSpec, RolloutRequest
+from models.team_quota import require_same_owner
 
 logger = logging.getLogger("parsimony.automation")
 AUTOMATION = "automation"
@@ -166,7 +167,7 @@ def _queue_build(
     if recording is None:
         request = prepare_rebuild(repos, active, RebuildRequest(activate=False)).request
     else:
-        request = _freeze_rows(active, recording, build_id, alarm, freeze)
+        request = _freeze_rows(repos, active, recording, build_id, alarm, freeze)
     return repos.builds.enqueue_build(request, build_id=build_id)
 
 
@@ -184,7 +185,9 @@ def _has_enough(repos: Repositories, active: ArtifactRecord, alarm: Alarm, spec:
     return sum(row.number >= alarm.change_point for row in rows) >= MIN_ROWS_SINCE_CHANGE
 
 
-def _freeze_rows(active: ArtifactRecord, recording: str, build_id: str, alarm: Alarm, freeze: Freeze) -> BuildRequest:
+def _freeze_rows(
+    repos: Repositories, active: ArtifactRecord, recording: str, build_id: str, alarm: Alarm, freeze: Freeze
+) -> BuildRequest:
     """Store a recording's rows since the change as a dataset; return the build request.
 
     The dataset's name includes digits of the build's id, so that it replaces only a dataset of the same step.
@@ -192,6 +195,7 @@ def _freeze_rows(active: ArtifactRecord, recording: str, build_id: str, alarm: A
     Raises _TooFewRows if there are too few rows so far.
     """
     dataset = f"{active.name[:36]}.{active.version + 1}.{build_id[:8]}"
+    require_same_owner(repos.settings.team_quotas, dataset, active.name)
     frozen = freeze(recording, FreezeRequest(dataset=dataset, since=alarm.changed_at))
     if frozen.rows < MIN_ROWS_SINCE_CHANGE:
         have = f"recording {recording!r} must have {MIN_ROWS_SINCE_CHANGE} usable rows since {alarm.changed_at}"

@@ -19,6 +19,7 @@ from models.dataset_rows import append_rows
 from models.errors import Conflict
 from models.feedback import Alarm
 from models.rebuild import Rebuild, RebuildRequest
+from models.team_quota import find_owner_of_name, require_same_owner
 from solvers.base import make_generator
 
 MIN_ROWS_SINCE_CHANGE = 200
@@ -141,22 +142,26 @@ def _join_rows(old: Dataset, new: Sequence[FeedbackRow]) -> Any:
 def _free_name(repos: Repositories, record: ArtifactRecord, wanted: str | None, digest: str) -> str:
     """Return the name of the new dataset.
 
-    The name is free, or an earlier rebuild has stored the same rows under it.
+    The name is free, or an earlier rebuild has stored the same rows under it. It has the owner of the artifact's name.
     """
     there = {known.name: known.sha256 for known in repos.datasets.get_infos()}
-    candidates = (_name_after(record, k) for k in count(1)) if wanted is None else iter([wanted])
+    quotas = repos.settings.team_quotas
+    is_own = find_owner_of_name(quotas, record.dataset) == find_owner_of_name(quotas, record.name)
+    before = record.dataset if is_own else record.name
+    candidates = (_name_after(before, record.version, k) for k in count(1)) if wanted is None else iter([wanted])
     for name in candidates:
+        require_same_owner(quotas, name, record.name)
         if there.get(name, digest) == digest:
             return name
     raise Conflict(f"dataset {wanted!r} exists with other rows; set dataset to another name")
 
 
-def _name_after(record: ArtifactRecord, more: int = 1) -> str:
+def _name_after(before: str, version: int, more: int = 1) -> str:
     """Name the dataset of the next or a later version: the old name with another number.
 
-    >>> _name_after(ArtifactRecord.model_construct(dataset="digits.3", version=3))
+    >>> _name_after("digits.3", version=3)
     'digits.4'
     """
-    base, dot, number = record.dataset.rpartition(".")
-    stem = base if dot and number == str(record.version) else record.dataset
-    return f"{stem[:50]}.{record.version + more}"
+    base, dot, number = before.rpartition(".")
+    stem = base if dot and number == str(version) else before
+    return f"{stem[:50]}.{version + more}"

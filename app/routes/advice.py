@@ -4,6 +4,7 @@ from fastapi import Depends, Response
 
 from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import InContext, PathName, error_responses, find_build_owner, require_store
+from app.routes.team_names import require_own_names
 from models import Build
 from models.advice import Advice, AdviceRequest
 
@@ -19,8 +20,9 @@ router = JsonRouter(prefix="/v1/advice", tags=["advice"], dependencies=[Depends(
 def start_advice(request: AdviceRequest, context: InContext, response: Response) -> Build:
     """Queue the builds of all kinds as one job.
 
-    Follow it as a build; then get the dataset's advice.
+    Follow it as a build; then get the dataset's advice, which replaces earlier advice.
     """
+    require_own_names(context, request.dataset)
     build = context.repos.builds.enqueue_advice(request, find_build_owner(context))
     response.headers["Location"] = f"/v1/builds/{build.id}"
     return build

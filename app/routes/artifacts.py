@@ -1,6 +1,7 @@
 """Artifact routes: list, show, roll back, delete, export, and import."""
 
 import asyncio
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request, Response
@@ -12,6 +13,7 @@ from app.processes.clock import current_timestamp
 from app.routes.dependencies import AppContext, InContext, PathName, error_responses, find_build_owner, require_store
 from app.routes.dependencies import Version as ActiveVersion
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
+from app.routes.team_names import OWN_NAME, require_own_names
 from app.serving.loaded_artifact import get_original_bytes
 from app.store.paging import Page
 from models import ArtifactRecord, Value
@@ -83,7 +85,13 @@ def show_artifact(kind: KindName, name: PathName, context: InContext) -> Artifac
     return context.repos.feedback.with_drift([context.repos.artifacts.get_record(kind, name)])[0]
 
 
-@router.delete("/{kind}/{name}", summary="Delete an artifact", status_code=204, responses=error_responses(404, 503))
+@router.delete(
+    "/{kind}/{name}",
+    summary="Delete an artifact",
+    dependencies=[OWN_NAME],
+    status_code=204,
+    responses=error_responses(404, 503),
+)
 def delete_artifact(kind: KindName, name: PathName, context: InContext) -> None:
     """Delete all versions of an artifact, with their feedback, permanently.
 
@@ -104,6 +112,7 @@ def list_versions(
 @router.put(
     "/{kind}/{name}/active",
     summary="Activate a version: roll back or forward",
+    dependencies=[OWN_NAME],
     responses=error_responses(404, 413, 415, 503),
 )
 def activate_version(kind: KindName, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
@@ -114,6 +123,7 @@ def activate_version(kind: KindName, name: PathName, body: Activation, context: 
 @router.post(
     "/{kind}/{name}/rebuild",
     summary="Build the next version from feedback",
+    dependencies=[OWN_NAME],
     status_code=202,
     responses=error_responses(404, 409, 413, 415, 429, 503),
 )
@@ -130,6 +140,8 @@ def rebuild_artifact(
     The selected rows are stored as a dataset. After a drift alarm, only rows since the change point are used, if there
     are at least 200. So the new version fits the changed data. `since`, `only_new`, and `half_life` select other rows.
     """
+    if body.dataset is not None:
+        require_own_names(context, body.dataset)
     record, owner = context.repos.artifacts.get_record(kind, name, version), find_build_owner(context)
     started = start_rebuild(context.repos, record, body, owner)
     response.headers["Location"] = f"/v1/builds/{started.id}"
@@ -139,6 +151,7 @@ def rebuild_artifact(
 @router.delete(
     "/{kind}/{name}/versions/{version}",
     summary="Delete a version",
+    dependencies=[OWN_NAME],
     status_code=204,
     responses=error_responses(404, 409, 503),
 )
@@ -212,4 +225,6 @@ async def import_artifact(request: Request, context: InContext) -> ArtifactRecor
     """Publish exported bytes as the next version, after checking their checksum."""
     require_media_type(request, MEDIA_TYPE, "application/octet-stream")
     data = await request.body()
-    return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=current_timestamp())
+    allow = partial(require_own_names, context)
+    publish = partial(context.repos.artifacts.publish, data, created_at=current_timestamp(), allow=allow)
+    return await asyncio.to_thread(publish)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import AppContext, InContext, error_responses, path_name, require_store
+from app.routes.team_names import OWN_NAME, require_own_target
 from app.running.budget_headers import format_reset
 from app.store.budget_accounts import AccountState, BudgetAccount, list_accounts
 from app.store.budgets import StoredBudget
@@ -29,6 +30,7 @@ class BudgetList(Value):
 @router.put(
     "/{name}",
     summary="Set a budget",
+    dependencies=[OWN_NAME],
     response_model=ShownBudget,
     responses={201: {"model": ShownBudget, "description": "the budget is new"}, **error_responses(413, 415, 503)},
 )
@@ -36,8 +38,9 @@ async def put_budget(name: BudgetName, budget: BudgetSpec, context: InContext, r
     """Set the budget of a key, a team, or an artifact; it replaces a budget of the same name.
 
     The budget keeps the amount spent in its period, unless its scope, target, or unit changes. Other servers apply it
-    within seconds.
+    within seconds. A team with names sets budgets of its own keys and artifacts, and of itself.
     """
+    require_own_target(context, budget)
     is_new = await asyncio.to_thread(context.repos.budgets.put, name, budget)
     await asyncio.to_thread(context.seen.refresh_budgets)
     response.status_code = 201 if is_new else 200
@@ -56,7 +59,13 @@ def show_budget(name: BudgetName, context: InContext) -> ShownBudget:
     return _show_one(context, name)
 
 
-@router.delete("/{name}", summary="Delete a budget", status_code=204, responses=error_responses(404, 503))
+@router.delete(
+    "/{name}",
+    summary="Delete a budget",
+    dependencies=[OWN_NAME],
+    status_code=204,
+    responses=error_responses(404, 503),
+)
 async def delete_budget(name: BudgetName, context: InContext) -> None:
     """Delete a budget and its spent amount; its limits no longer apply."""
     budget = await asyncio.to_thread(context.repos.budgets.get, name)

@@ -13,6 +13,7 @@ from app.http.json_bodies import JsonRouter
 from app.processes.clock import current_timestamp, seconds_between
 from app.routes.dependencies import AppContext, InContext, error_responses, find_build_owner, require_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
+from app.routes.team_names import has_team_names, require_own_names
 from models import Build, BuildRequest, ParsimonyError
 
 router = JsonRouter(prefix="/v1/builds", tags=["builds"], dependencies=[Depends(require_store)])
@@ -40,6 +41,7 @@ def start_build(request: BuildRequest, context: InContext, response: Response) -
 
     Equal datasets, params, and seeds result in equal artifacts, byte for byte.
     """
+    require_own_names(context, request.name)
     build = context.repos.builds.enqueue_build(request, owner=find_build_owner(context))
     response.headers["Location"] = f"/v1/builds/{build.id}"
     return build
@@ -82,7 +84,12 @@ async def build_events(build_id: BuildId, context: InContext) -> StreamingRespon
 
 @router.delete("/{build_id}", summary="Cancel a build", responses=error_responses(404, 503))
 def cancel_build(build_id: BuildId, context: InContext) -> Build:
-    """Cancel a build; a build that has ended does not change."""
+    """Cancel a build; a build that has ended does not change.
+
+    Builds of a team's names are canceled by that team only.
+    """
+    if has_team_names(context):
+        require_own_names(context, context.repos.builds.get(build_id).name)
     return context.repos.builds.cancel(build_id)
 
 

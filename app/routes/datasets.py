@@ -27,6 +27,7 @@ from app.routes.dependencies import (
 from app.routes.entity_tags import IfMatch, IfNoneMatch, check_preconditions, make_etag
 from app.routes.forms import copy_part, read_bytes_part, read_file_part, require_disk_space
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
+from app.routes.team_names import OWN_NAME
 from app.sources.locations import require_allowed_location
 from app.store.dataset_upload import DatasetUpload, store_upload
 from app.store.table_heads import read_table_head
@@ -110,6 +111,7 @@ class DatasetList(PageFields):
 @router.put(
     "/{name}",
     summary="Store a dataset",
+    dependencies=[OWN_NAME],
     status_code=201,
     response_model=StoredDataset,
     responses={
@@ -183,6 +185,7 @@ def _profile(context: AppContext, name: str) -> TraceProfileReply | FeaturesProf
 @router.delete(
     "/{name}",
     summary="Delete a dataset",
+    dependencies=[OWN_NAME],
     status_code=204,
     responses={
         200: {

@@ -316,7 +316,7 @@ _WORDS = {
     400: "the request is invalid, or a provider rejects it",
     401: "no key, or an unknown one",
     402: "nothing remains of a budget",
-    403: "the key lacks the role",
+    403: "the key lacks the role, or the name is not for its team",
     404: "it does not exist",
     408: "the body came too slowly",
     409: "it conflicts, or nothing can satisfy the deadline or budget",

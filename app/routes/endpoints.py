@@ -10,6 +10,7 @@ from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import AppContext, InContext, error_responses, require_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
 from app.routes.runs import cancel_on_disconnect, get_run_dependencies
+from app.routes.team_names import require_own_names
 from app.running.executor import to_probe_reply
 from app.running.price_check import list_cost_warnings, list_price_warnings
 from models import Fault, InvalidRequest
@@ -92,6 +93,7 @@ async def put_endpoint(
     if name == WORDS:
         raise InvalidRequest.from_faults(Fault(("name",), f"must not be {WORDS!r}, the name of the built-in embedder"))
     _refuse_wrong_name(name)
+    require_own_names(context, name)
     context.caller.require_callable_endpoint(endpoint)
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
@@ -128,6 +130,7 @@ async def show_endpoint(name: PathEndpoint, context: InContext) -> ShownEndpoint
 )
 async def delete_endpoint(name: PathEndpoint, context: InContext) -> None:
     """Delete an endpoint; runs continue without it."""
+    require_own_names(context, name)
     await asyncio.to_thread(context.repos.endpoints.delete, name)
     await _look_again(context)
 

@@ -24,6 +24,7 @@ from app.routes.dependencies import (
     require_json_body,
     require_store,
 )
+from app.routes.team_names import OWN_NAME
 from app.serving.catalog import LoadedArtifact
 from app.serving.decision_replies import with_default_limits
 from app.store.artifact_records import ROLLOUTS
@@ -95,7 +96,13 @@ def show_feedback(kind: KindName, name: PathName, context: InContext, version: V
     return context.repos.feedback.make_report(context.repos.artifacts.get_record(kind, name, version))
 
 
-@router.delete("/{kind}/{name}", summary="Delete feedback", status_code=204, responses=error_responses(404, 503))
+@router.delete(
+    "/{kind}/{name}",
+    summary="Delete feedback",
+    dependencies=[OWN_NAME],
+    status_code=204,
+    responses=error_responses(404, 503),
+)
 def delete_feedback(kind: KindName, name: PathName, context: InContext, version: Version = None) -> None:
     """Delete the outcomes, rows, and drift alarms of a version."""
     record = context.repos.artifacts.get_record(kind, name, version)

@@ -22,6 +22,7 @@ from app.routes.dependencies import AppContext, InContext, PathName, error_respo
 from app.routes.entity_tags import IfMatch, IfNoneMatch, check_preconditions
 from app.routes.forms import copy_part, read_bytes_part, read_file_part
 from app.routes.runs import get_run_dependencies
+from app.routes.team_names import OWN_NAME
 from app.running.endpoint_caller import EndpointCaller
 from app.store import codec
 from app.store.uploads import run_in_reader
@@ -77,6 +78,7 @@ _BODY: dict[str, Any] = {
 @router.put(
     "/{name}/calls",
     summary="Store a dataset from a log of model calls",
+    dependencies=[OWN_NAME],
     status_code=201,
     response_model=ImportedDataset,
     responses={

@@ -30,6 +30,7 @@ from app.routes.dependencies import (
     require_store,
 )
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
+from app.routes.team_names import OWN_NAME, require_own_names
 from app.serving.classifier_names import iterate_row_classifiers, iterate_truth_classifiers
 from app.store.paging import make_page, read_cursor
 from app.store.recordings import StoredRecording
@@ -68,6 +69,7 @@ class RecordingList(PageFields):
 @router.put(
     "/{name}",
     summary="Set a recording",
+    dependencies=[OWN_NAME],
     response_model=ShownRecording,
     responses={
         201: {"model": ShownRecording, "description": "the recording is new"},
@@ -82,6 +84,8 @@ async def put_recording(
     The recording replaces one of the same name, and keeps its rows. A recording of another artifact or in another unit
     is not replaced (409). Other servers apply the recording within seconds. It remains if the artifact is deleted.
     """
+    if recording.artifact is not None:
+        require_own_names(context, recording.artifact.name)
     unit = await _unit_of(context, recording)
     is_new = await asyncio.to_thread(context.repos.recordings.put, name, recording, unit)
     await asyncio.to_thread(context.seen.refresh_recordings)
@@ -143,7 +147,13 @@ def show_recording(name: RecordingName, context: InContext, coverage_by: Coverag
     )
 
 
-@router.delete("/{name}", summary="Delete a recording", status_code=204, responses=error_responses(404, 503))
+@router.delete(
+    "/{name}",
+    summary="Delete a recording",
+    dependencies=[OWN_NAME],
+    status_code=204,
+    responses=error_responses(404, 503),
+)
 async def delete_recording(name: RecordingName, context: InContext) -> None:
     """Delete a recording and its rows; other servers delete theirs within seconds."""
     await asyncio.to_thread(context.repos.recordings.delete, name)
@@ -211,6 +221,7 @@ async def freeze_dataset(name: RecordingName, freeze: FreezeRequest, context: In
 
     The rows are those on this server's disk. The reply counts unused rows by reason, such as rows without truth.
     """
+    require_own_names(context, freeze.dataset)
     return await asyncio.to_thread(
         freeze_by_name, name, freeze, context.repos, context.recorder.writer, context.upload_sandbox
     )

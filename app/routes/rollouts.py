@@ -11,6 +11,7 @@ from app.building.start_rollout import start_rollout
 from app.http.json_bodies import JsonRouter
 from app.routes.artifacts import KindName
 from app.routes.dependencies import AppContext, InContext, PathName, error_responses, require_store
+from app.routes.team_names import OWN_NAME
 from app.store.pointers import Id
 from app.store.rollouts import Observations
 from models import Fault, InvalidRequest
@@ -66,6 +67,7 @@ def _select(records: Mapping[Id, R], kind: str | None, name: str | None) -> list
 @router.put(
     "/{kind}/{name}/rollout",
     summary="Start the rollout of a version",
+    dependencies=[OWN_NAME],
     responses={
         201: {"model": VersionRollout, "description": "the first rollout"},
         **error_responses(404, 409, 413, 415, 503),
@@ -95,7 +97,12 @@ async def show_rollout(kind: KindName, name: PathName, context: InContext) -> Ve
     return await _show(context, (kind, name))
 
 
-@router.delete("/{kind}/{name}/rollout", summary="Stop a rollout", responses=error_responses(404, 503))
+@router.delete(
+    "/{kind}/{name}/rollout",
+    summary="Stop a rollout",
+    dependencies=[OWN_NAME],
+    responses=error_responses(404, 503),
+)
 async def stop_rollout(kind: KindName, name: PathName, context: InContext) -> VersionRollout:
     """Stop a rollout: the active version decides for all items again.
 
@@ -117,6 +124,7 @@ async def _show(context: AppContext, artifact: tuple[str, str]) -> VersionRollou
 @router.put(
     "/{kind}/{name}/automation",
     summary="Set what follows from drift",
+    dependencies=[OWN_NAME],
     responses={
         201: {"model": Automation, "description": "nothing was set before"},
         **error_responses(404, 413, 415, 503),

@@ -45,6 +45,7 @@ class Artifacts:
         *,
         created_at: str,
         activate: bool = True,
+        allow: Callable[[str], None] = lambda name: None,
         commit: "Callable[[Pipeline, ArtifactRef], None] | None" = None,
         check: Callable[[Pipeline], None] | None = None,
         watched: tuple[str, ...] = (),
@@ -56,11 +57,13 @@ class Artifacts:
         Args:
             data: the artifact's bytes.
             created_at: time of creation, ISO 8601.
+            allow: receives the artifact's name, and may raise to abort.
             check: reads in the transaction before anything is written; may raise to abort.
             commit: queues further writes in the transaction.
             watched: additional keys whose change restarts the transaction.
         """
         manifest = decode_manifest(data)
+        allow(manifest.name)
         digest = sha256(data).hexdigest()
         kind, name = manifest.kind, manifest.name
 

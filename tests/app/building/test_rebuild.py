@@ -17,9 +17,10 @@ from app.store.feedback import AddedOutcomes
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest
 from models.cascade import CascadeQuery
-from models.errors import Conflict, TooManyBuilds
+from models.errors import Conflict, Forbidden, TooManyBuilds
 from models.feedback import Estimates, Outcome
 from models.rebuild import RebuildRequest
+from models.team_quota import TeamQuota
 from solvers import no_progress
 from tests.support import stored
 from tests.support.replays import NAMES, World, replay_cascade
@@ -165,3 +166,19 @@ def test_a_new_dataset_takes_a_free_name(repos: Repositories, record: ArtifactRe
     assert names == ["trace.2", "trace.3", "trace.2", "trace.3"]
     with pytest.raises(Conflict):
         prepare(repos, record, dataset="trace")
+
+
+def test_a_new_dataset_has_the_owner_of_the_artifact(repos: Repositories, record: ArtifactRecord) -> None:
+    """The artifact's team pays for the rows of its rebuilds, also if another team has the first dataset."""
+    send_rows(repos, record, World.of(2, 20), STORED_AT + DAY)
+    quotas = {"red": TeamQuota(names="pla"), "blue": TeamQuota(names="tra")}
+    shared = replace(repos, settings=repos.settings.model_copy(update={"team_quotas": quotas}))
+    assert prepare(shared, record).request.dataset == "plan.2"
+    for name in ("trace.9", "rows"):
+        with pytest.raises(Forbidden):
+            prepare(shared, record, dataset=name)
+    taken = {"red": TeamQuota(names="trace.")}
+    shared = replace(repos, settings=repos.settings.model_copy(update={"team_quotas": taken}))
+    with pytest.raises(Forbidden):
+        prepare(shared, record)
+    assert [one.name for one in repos.datasets.get_infos()] == ["plan.2", "trace"]
