@@ -97,8 +97,8 @@ class Settings(BaseSettings):
     )
     team_quotas: Annotated[dict[str, TeamQuota], NoDecode, BeforeValidator(_parse_json)] = Field(
         default={},
-        description='quotas of teams as JSON: `{"search": {"names": "search-", "open_builds": 2, '
-        '"requests_per_second": 50}}`; `*`: all teams that are not listed',
+        description='quotas of teams as JSON: `{"search": {"names": "search-", "datasets": 20, "open_builds": 2}}`, '
+        "also `artifacts`, `bytes`, and `requests_per_second`; `*`: all teams that are not listed",
     )
     max_body_bytes: int = Field(
         default=256 * _MEBIBYTE,

@@ -26,6 +26,7 @@
     ├── Unauthorized            no key, or an unknown one
     ├── Forbidden               a key without the role
     ├── TooManyBuilds           the queue is full
+    ├── QuotaExceeded           a team's names have their maximum of objects or bytes
     ├── TooManyRequests         the rate limit is exceeded
     ├── BudgetSpent             a budget is spent
     ├── RequestTimeout          a body is not received in time
@@ -257,6 +258,10 @@ class Forbidden(ParsimonyError):
 
 class TooManyBuilds(ParsimonyError):
     """The build queue is full."""
+
+
+class QuotaExceeded(ParsimonyError):
+    """A team has its maximum of what is stored under its names."""
 
 
 class TooManyRequests(ParsimonyError):

@@ -1,10 +1,10 @@
-"""Quotas of teams: their names, how many open builds they may have, and how many requests they may send."""
+"""Quotas of teams: their names, how much a team may store under them, and how much it may request."""
 
 from collections.abc import Mapping
 from itertools import permutations
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from models.base import LARGEST, Value
 from models.errors import Forbidden
@@ -14,6 +14,10 @@ EVERY_TEAM = "*"
 MAX_PREFIX_LENGTH = 32
 """Longest prefix of names: names that are derived from a team's name, such as those of rebuilds, keep its prefix."""
 NamePrefix = Annotated[str, StringConstraints(pattern=rf"^[a-z0-9][a-z0-9._-]{{0,{MAX_PREFIX_LENGTH - 1}}}$")]
+STORED = ("datasets", "artifacts", "bytes")
+"""The quotas of what is stored under the names of a team."""
+MAX_STORED = 10**15
+MaxStored = Annotated[int, Field(ge=1, le=MAX_STORED)]
 
 
 class TeamQuota(Value):
@@ -24,6 +28,13 @@ class TeamQuota(Value):
         description="prefix of the team's names: only the team may change objects whose names begin with it, and the "
         "team may change no others",
     )
+    datasets: MaxStored | None = Field(default=None, description="maximum number of datasets under the team's names")
+    artifacts: MaxStored | None = Field(
+        default=None, description="maximum number of artifacts of all kinds under the team's names"
+    )
+    bytes: MaxStored | None = Field(
+        default=None, description="maximum bytes of datasets and of artifact versions under the team's names"
+    )
     open_builds: Annotated[int, Field(ge=1, le=10**6)] | None = Field(
         default=None, description="maximum number of queued and running builds"
     )
@@ -32,6 +43,13 @@ class TeamQuota(Value):
         description="maximum requests per second of all keys of the team, for each server process; further requests "
         "wait up to half a second, and are refused if that is not enough",
     )
+
+    @model_validator(mode="after")
+    def _stores_under_names(self) -> Self:
+        limited = [field for field in STORED if getattr(self, field) is not None]
+        if limited and self.names is None:
+            raise ValueError(f"{limited[0]} requires names, the prefix of the names that count")
+        return self
 
 
 NO_QUOTA = TeamQuota()

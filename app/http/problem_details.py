@@ -58,6 +58,7 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.UnsupportedMediaType: (415, "unsupported-media-type"),
     errors.Unauthorized: (401, "unauthorized"),
     errors.Forbidden: (403, "forbidden"),
+    errors.QuotaExceeded: (409, "quota-exceeded"),
     errors.TooManyBuilds: (429, "too-many-builds"),
     errors.TooManyRequests: (429, "too-many-requests"),
     errors.BudgetSpent: (402, "budget-spent"),

@@ -3,7 +3,6 @@
 import json
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -20,8 +19,7 @@ from app.recording.segments import ROWS, TRUTHS, iterate_tables
 from app.recording.writer import RecordingWriter
 from app.serving.version_evaluation import sample_rows
 from app.store import codec
-from app.store.client import Store
-from app.store.datasets import Datasets
+from app.store.dataset_upload import DatasetStore
 from app.store.repositories import Repositories
 from app.store.table_types import PARQUET
 from app.store.uploads import limit_memory, parse_spec, read_dataset, run_in_reader
@@ -73,7 +71,7 @@ def freeze_by_name(
         InvalidRequest, PayloadTooLarge: as ``freeze_recording``.
     """
     work = _plan_freeze(name, freeze, repos, writer)
-    freezing = partial(freeze_recording, work, freeze.dataset, repos.store.url, current_timestamp())
+    freezing = partial(freeze_recording, work, freeze.dataset, repos.make_dataset_store(), current_timestamp())
     return run_in_reader(run_in, freezing, where="dataset")
 
 
@@ -93,16 +91,17 @@ def _plan_freeze(name: str, times: TimeRange, repos: Repositories, writer: Recor
     return RecordingFreeze(folder, stored.spec, stored.unit, times, limit)
 
 
-def freeze_recording(work: RecordingFreeze, dataset: str, url: str, created_at: str) -> FrozenDataset:
-    """Store rows of a recording as a dataset in the store at ``url``.
+def freeze_recording(work: RecordingFreeze, dataset: str, store: DatasetStore, created_at: str) -> FrozenDataset:
+    """Store rows of a recording as a dataset.
 
     Raises:
         InvalidRequest: no row can be used, or the rows are not a valid trace.
         PayloadTooLarge: the range has more than ``MAX_ROWS`` rows.
+        QuotaExceeded: the team of the dataset's name has its maximum of datasets or bytes.
     """
-    with limit_memory(work.max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
+    with limit_memory(work.max_bytes), store.open_datasets() as datasets:
         trace, used = _make_trace(work)
-        info, replaced = Datasets(store).put(dataset, trace, created_at=created_at)
+        info, replaced = datasets.put(dataset, trace, created_at=created_at)
         return FrozenDataset(**dict(info), replaced=replaced, **dict(used))
 
 

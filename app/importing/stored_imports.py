@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from app.importing.log_files import read_records
 from app.importing.log_import import choose_pointers, import_calls, parse_pointers, summarize_models
 from app.importing.logged_calls import ImportReport, read_feedback
 from app.importing.pivot import PROMPT
-from app.store.client import Store
-from app.store.datasets import Datasets
+from app.store.dataset_upload import DatasetStore
 from app.store.table_types import PARQUET
 from app.store.uploads import limit_memory, parse_spec, read_dataset
 from models.log_import import ImportedModel, ImportOptions
@@ -76,14 +74,14 @@ def read_log(upload: LogUpload) -> ParsedLog:
 def store_log(
     read: ParsedLog,
     embeddings: bytes | None,
-    url: str,
+    store: DatasetStore,
     name: str,
     created_at: str,
     allow: Callable[[str | None], None],
     max_bytes: int,
 ) -> tuple[DatasetInfo, ReplacedDataset | None]:
-    """Store a trace in the store at ``url``; arguments and result are as in ``Datasets.put``."""
-    with limit_memory(max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
+    """Store a trace; arguments, result, and errors are as in ``Datasets.put``."""
+    with limit_memory(max_bytes), store.open_datasets() as datasets:
         spec = parse_spec(json.dumps(read.spec).encode())
         dataset = read_dataset(spec, read.table, PARQUET, embeddings, max_bytes=max_bytes)
-        return Datasets(store).put(name, dataset, created_at=created_at, allow=allow)
+        return datasets.put(name, dataset, created_at=created_at, allow=allow)

@@ -212,7 +212,7 @@ def _kept(context: AppContext, kind: str, name: str, version: int) -> tuple[Arti
     "/import",
     summary="Import an artifact",
     status_code=201,
-    responses=error_responses(413, 415, 503),
+    responses=error_responses(409, 413, 415, 503),
     openapi_extra={
         "requestBody": {
             "required": True,

@@ -34,7 +34,7 @@ class BuildList(PageFields):
     "",
     summary="Start a build",
     status_code=202,
-    responses=error_responses(404, 413, 415, 429, 503),
+    responses=error_responses(404, 409, 413, 415, 429, 503),
 )
 def start_build(request: BuildRequest, context: InContext, response: Response) -> Build:
     """Queue a build, which a worker runs.

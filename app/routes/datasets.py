@@ -117,7 +117,7 @@ class DatasetList(PageFields):
     responses={
         200: {"model": StoredDataset, "description": "an existing dataset was replaced"},
         202: {"model": Build, "description": "a build that checks the files of the source was queued"},
-        **error_responses(412, 413, 415, 429, 503),
+        **error_responses(409, 412, 413, 415, 429, 503),
     },
     openapi_extra=_UPLOAD,
 )
@@ -278,6 +278,6 @@ def _store(
         if "embeddings" in form:
             vectors = copy_part(read_file_part(form, "embeddings"), Path(folder) / "vectors")
         upload = DatasetUpload(spec, path, table.content_type or "", vectors, context.settings.max_body_bytes)
-        url = context.repos.store.url
-        work = partial(store_upload, upload, url, name, current_timestamp(), allow)
+        store = context.repos.make_dataset_store()
+        work = partial(store_upload, upload, store, name, current_timestamp(), allow)
         return run_in_reader(context.upload_sandbox, work)

@@ -319,7 +319,7 @@ _WORDS = {
     403: "the key lacks the role, or the name is not for its team",
     404: "it does not exist",
     408: "the body came too slowly",
-    409: "it conflicts, or nothing can satisfy the deadline or budget",
+    409: "it conflicts, a quota of the team is full, or nothing can satisfy the deadline or budget",
     412: "what is there is not what the caller takes it for",
     413: "the body is too large",
     415: "the body is of a type that this route does not read",

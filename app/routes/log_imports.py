@@ -83,7 +83,7 @@ _BODY: dict[str, Any] = {
     response_model=ImportedDataset,
     responses={
         200: {"model": ImportedDataset, "description": "an existing dataset was replaced"},
-        **error_responses(412, 413, 415, 503),
+        **error_responses(409, 412, 413, 415, 503),
     },
     openapi_extra=_BODY,
 )
@@ -132,7 +132,8 @@ def _store(
             made, cost = asyncio.run_coroutine_threadsafe(embedding, loop).result()
             averaged = parts.average_vectors(made)
             vectors = codec.array_to_bytes(averaged)
-        work = partial(store_log, read, vectors, context.repos.store.url, name, current_timestamp(), allow, max_bytes)
+        store = context.repos.make_dataset_store()
+        work = partial(store_log, read, vectors, store, name, current_timestamp(), allow, max_bytes)
         info, replaced = run_in_reader(sandbox, work)
         if embedder is not None:
             evict_prompts(embedder, parts.texts, kept)

@@ -214,7 +214,7 @@ async def _append(context: AppContext, stored: StoredRecording, stream: Stream, 
     "/{name}/dataset",
     summary="Make a dataset of recorded rows",
     status_code=201,
-    responses=error_responses(404, 413, 415, 503),
+    responses=error_responses(404, 409, 413, 415, 503),
 )
 async def freeze_dataset(name: RecordingName, freeze: FreezeRequest, context: InContext) -> FrozenDataset:
     """Store the rows of a time range as a partial trace with propensities.

@@ -18,8 +18,10 @@ from app.store.artifact_records import AUTOMATIONS, ROLLOUTS
 from app.store.checksums import verify_checksum
 from app.store.client import Pipeline, Store, add_blob_reference, make_store_key, read_json, remove_blob_reference
 from app.store.feedback import delete_feedback, record_key
+from app.store.name_quotas import NO_QUOTAS, NameQuotas
 from app.store.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, NUMBER, Page, iterate_pages, make_page, read_cursor
 from app.store.pointers import POINTERS, Id, Pointer, Pointers, format_id, parse_id, read_pointer
+from app.store.team_usage import make_versions_key
 from models import ArtifactManifest, ArtifactRecord, ArtifactRef
 from models.errors import Conflict, CorruptArtifact, ParsimonyError, StoreRefused, UnknownArtifact, UnknownVersion
 from solvers import KINDS
@@ -35,8 +37,8 @@ _NAMED = 10
 class Artifacts:
     """Repository of artifacts and their versions."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, quotas: NameQuotas = NO_QUOTAS) -> None:
+        self._store, self._quotas = store, quotas
         self.pointing = Pointers(store)
 
     def publish(
@@ -61,15 +63,19 @@ class Artifacts:
             check: reads in the transaction before anything is written; may raise to abort.
             commit: queues further writes in the transaction.
             watched: additional keys whose change restarts the transaction.
+        Raises:
+            QuotaExceeded: the team of the name has its maximum of artifacts or bytes.
         """
         manifest = decode_manifest(data)
         allow(manifest.name)
         digest = sha256(data).hexdigest()
         kind, name = manifest.kind, manifest.name
+        quota = self._quotas.find_quota(name)
 
         def change(pipe: Pipeline) -> ArtifactRecord:
             if check is not None:
                 check(pipe)
+            quota.require_artifact_room(self._store, (kind, name), len(data))
             numbers = cast("list[bytes | None]", pipe.mget(_counter(kind, name), _reserved(kind, name)))
             version = max(int(number or 0) for number in numbers) + 1
             becomes_active = activate or read_pointer(pipe, (kind, name)) is None
@@ -84,9 +90,10 @@ class Artifacts:
                 **manifest.model_dump(exclude={"format"}),
             )
             pipe.multi()
+            quota.mark_write(pipe)
             add_blob_reference(pipe, data, digest, _reference(kind, name, version))
             pipe.set(_counter(kind, name), version)
-            pipe.sadd(_versions(kind, name), version)
+            pipe.sadd(make_versions_key(kind, name), version)
             pipe.set(_record(kind, name, version), record.model_dump_json(exclude={"drift"}))
             if becomes_active:
                 self.pointing.move_pointer(pipe, (kind, name), (version, digest))
@@ -94,7 +101,9 @@ class Artifacts:
                 commit(pipe, ArtifactRef(kind=kind, name=name, version=version))
             return record.model_copy(update={"active": becomes_active})
 
-        return self._store.run_transaction(change, _counter(kind, name), _reserved(kind, name), *watched)
+        return self._store.run_transaction(
+            change, _counter(kind, name), _reserved(kind, name), *quota.watched, *watched
+        )
 
     def version_counters(self, ids: Collection[Id]) -> dict[Id, int]:
         """Return the highest version number that each artifact has ever had."""
@@ -146,7 +155,7 @@ class Artifacts:
         """Return a page of an artifact's versions, oldest first; raises UnknownArtifact."""
         last = int(read_cursor("version", cursor, NUMBER) or 0)
         active = self._active_version(kind, name)
-        numbers = sorted(map(int, self._store.get_members(_versions(kind, name))))
+        numbers = sorted(map(int, self._store.get_members(make_versions_key(kind, name))))
         page = make_page("version", [n for n in numbers if n > last][: limit + 1], limit, len(numbers), int)
         raws = self._store.get_many([_record(kind, name, number) for number in page.items])
         versions = [(number, raw) for number, raw in zip(page.items, raws, strict=True) if raw is not None]
@@ -255,7 +264,7 @@ class Artifacts:
             elif is_active:
                 self._remove(pipe, (kind, name))
 
-        self._store.run_transaction(change, POINTERS, _versions(kind, name), _record(kind, name, version))
+        self._store.run_transaction(change, POINTERS, make_versions_key(kind, name), _record(kind, name, version))
 
     def delete_all(self, kind: str, name: str) -> None:
         """Delete all versions of an artifact, with bytes and feedback.
@@ -272,7 +281,7 @@ class Artifacts:
                 _drop_version(pipe, kind, name, version, digest)
             self._remove(pipe, (kind, name))
 
-        self._store.run_transaction(change, _counter(kind, name), _versions(kind, name))
+        self._store.run_transaction(change, _counter(kind, name), make_versions_key(kind, name))
 
     def find_deleted(self, ids: Iterable[Id]) -> set[Id]:
         """Return which of these artifacts, which have no pointer, were deleted.
@@ -285,7 +294,7 @@ class Artifacts:
         with self._store.open_pipeline() as pipe:
             for one in asked:
                 pipe.exists(_counter(*one))
-                pipe.exists(_versions(*one))
+                pipe.exists(make_versions_key(*one))
             there = pipe.execute()
         return {one for one, counted, kept in zip(asked, there[::2], there[1::2], strict=True) if counted and not kept}
 
@@ -349,10 +358,6 @@ def _reserved(kind: str, name: str) -> str:
     return make_store_key("reserved", kind, name)
 
 
-def _versions(kind: str, name: str) -> str:
-    return make_store_key("versions", kind, name)
-
-
 def _record(kind: str, name: str, version: int) -> str:
     return record_key(kind, name, version)
 
@@ -393,7 +398,7 @@ def _checked_record(raw: bytes | None, kind: str, name: str, wanted: int, active
 
 def _read_all(pipe: Pipeline, kind: str, name: str) -> dict[int, str | None]:
     """Read all versions in a transaction, with the SHA-256 of each; None if unknown."""
-    numbers = sorted(map(int, cast("set[bytes]", pipe.smembers(_versions(kind, name)))))
+    numbers = sorted(map(int, cast("set[bytes]", pipe.smembers(make_versions_key(kind, name)))))
     raws = cast("list[bytes | None]", pipe.mget([_record(kind, name, n) for n in numbers])) if numbers else []
     return {number: _digest_in(raw) for number, raw in zip(numbers, raws, strict=True)}
 
@@ -408,7 +413,7 @@ def _digest_in(raw: bytes | None) -> str | None:
 def _drop_version(pipe: Pipeline, kind: str, name: str, version: int, digest: str | None) -> None:
     """Queue the removal of all data of a version."""
     pipe.delete(_record(kind, name, version))
-    pipe.srem(_versions(kind, name), version)
+    pipe.srem(make_versions_key(kind, name), version)
     if digest is not None:
         remove_blob_reference(pipe, digest, _reference(kind, name, version))
     delete_feedback(pipe, ArtifactRef(kind=kind, name=name, version=version))

@@ -19,6 +19,7 @@ from app.store.client import Pipeline, Store, make_store_key, translate_errors
 from app.store.conversation_windows import require_same_window
 from app.store.datasets import OPEN_BUILDS
 from app.store.job_queue import JobQueue
+from app.store.name_quotas import LEAST_BYTES, NO_QUOTAS, NameQuotas
 from app.store.paging import DEFAULT_PAGE_SIZE, Page, list_newest_page
 from models import (
     ArtifactRef,
@@ -58,8 +59,8 @@ _DURATIONS = make_store_key("builds", "durations")
 class Builds:
     """Repository of builds."""
 
-    def __init__(self, store: Store, *, queue_limit: int, timeout_s: int) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, queue_limit: int, timeout_s: int, quotas: NameQuotas = NO_QUOTAS) -> None:
+        self._store, self._quotas = store, quotas
         self._queue, self._queue_limit, self._timeout_s = JobQueue(store), queue_limit, timeout_s
 
     def enqueue_build(
@@ -79,6 +80,7 @@ class Builds:
             InvalidRequest: the options are not valid for the kind or the dataset.
             UnknownDataset: the dataset was not found.
             TooManyBuilds: the queue is full, or the team has its maximum of open builds.
+            QuotaExceeded: the team of the name has its maximum of artifacts or bytes.
         """
         kind, options = validate_build_request(request)
         build = _queued(
@@ -107,7 +109,8 @@ class Builds:
     def enqueue_source(self, name: str, spec: Value, source: DatasetSource, owner: BuildOwner = NO_TEAM) -> Build:
         """Queue a job that checks a source's files and stores a sample as a dataset.
 
-        Raises TooManyBuilds if the queue is full, or the team has its maximum of open builds.
+        Raises TooManyBuilds if the queue is full, or the team has its maximum of open builds. Raises QuotaExceeded if
+        the team of the name has its maximum of datasets or bytes.
         """
         params = {"spec": spec.model_dump(mode="json"), "source": source.model_dump(mode="json")}
         build = _queued(kind=SOURCE, name=name, dataset=name, params=params, seed=source.seed)
@@ -128,6 +131,7 @@ class Builds:
                 return _read_watched(pipe, build.id)
             check(cast("bytes | None", pipe.get(dataset_key)))
             self._require_room(pipe, owner)
+            self._require_quota(build)
             number = int(cast("bytes | None", pipe.get(_NUMBER)) or 0) + 1
             pipe.multi()
             add_owner(pipe, build.id, owner)
@@ -153,6 +157,14 @@ class Builds:
         if waiting >= self._queue_limit:
             raise TooManyBuilds(f"queue full: {waiting} builds, maximum is {self._queue_limit}; retry later")
         require_team_room(pipe, owner)
+
+    def _require_quota(self, build: Build) -> None:
+        """Raise QuotaExceeded if the result of a build would be refused now."""
+        quota = self._quotas.find_quota(build.name)
+        if build.kind == SOURCE:
+            quota.require_dataset_room(self._store, build.name, LEAST_BYTES)
+        elif build.kind != ADVICE:
+            quota.require_artifact_room(self._store, (build.kind, build.name), LEAST_BYTES)
 
     def get(self, build_id: str) -> Build:
         """Return a build; raises UnknownBuild."""

@@ -15,7 +15,9 @@ from app.store.client import (
     read_model,
     remove_blob_reference,
 )
-from app.store.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, NameIndex, Page, iterate_pages, make_page, read_cursor
+from app.store.name_quotas import NO_QUOTAS, NameQuotas
+from app.store.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Page, iterate_pages, make_page, read_cursor
+from app.store.team_usage import DATASETS, make_dataset_key, open_dataset_names
 from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Trace
 from models.advice import Advice
 from models.dataset_source import SourceFacts
@@ -23,7 +25,6 @@ from models.errors import Conflict, StoreRefused, UnknownAdvice, UnknownDataset
 from models.stored_dataset import DatasetInfo, ReplacedDataset, ShownDataset
 from solvers.row_repeats import list_data_warnings
 
-_ALL = make_store_key("datasets")
 _KIND = "dataset"
 OPEN_BUILDS = make_store_key("builds", "open")
 """The ids of builds that are queued or running; their datasets cannot be deleted."""
@@ -32,9 +33,9 @@ OPEN_BUILDS = make_store_key("builds", "open")
 class Datasets:
     """Repository of datasets and the advice on them."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._names = NameIndex(store, _ALL, make_store_key("dataset-names"), source_is_hash=False)
+    def __init__(self, store: Store, quotas: NameQuotas = NO_QUOTAS) -> None:
+        self._store, self._quotas = store, quotas
+        self._names = open_dataset_names(store)
 
     def put(
         self,
@@ -50,36 +51,40 @@ class Datasets:
         Args:
             allow: receives the SHA-256 of the replaced dataset, and may raise to abort.
             source: the files that were sampled; None if the table was uploaded.
+        Raises:
+            QuotaExceeded: the team of the name has its maximum of datasets or bytes.
         """
         data = codec.encode(dataset, {})
         info = _info(name, dataset, data, created_at).model_copy(update={"source": source})
-        reference = f"dataset/{name}"
+        reference, quota = f"dataset/{name}", self._quotas.find_quota(name)
 
         def change(pipe: Pipeline) -> ReplacedDataset | None:
-            raw = cast("bytes | None", pipe.get(_record(name)))
+            raw = cast("bytes | None", pipe.get(make_dataset_key(name)))
             old = (
                 None
                 if raw is None
                 else ReplacedDataset(**{field: json.loads(raw)[field] for field in ReplacedDataset.model_fields})
             )
             allow(None if old is None else old.sha256)
+            quota.require_dataset_room(self._store, name, info.bytes)
             pipe.multi()
+            quota.mark_write(pipe)
             if old is not None and old.sha256 != info.sha256:
                 remove_blob_reference(pipe, old.sha256, reference)
                 pipe.delete(_advice(name))
             add_blob_reference(pipe, data, info.sha256, reference)
-            pipe.set(_record(name), info.model_dump_json())
-            pipe.sadd(_ALL, name)
+            pipe.set(make_dataset_key(name), info.model_dump_json())
+            pipe.sadd(DATASETS, name)
             self._names.add_name(pipe, name)
             return old
 
-        return info, self._store.run_transaction(change, _record(name))
+        return info, self._store.run_transaction(change, make_dataset_key(name), *quota.watched)
 
     def list_page(self, *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None) -> Page[DatasetInfo]:
         """Return a page of datasets, sorted by name."""
         names, total = self._names.names_after(read_cursor(_KIND, cursor), limit + 1)
         page = make_page(_KIND, names, limit, total, str)
-        records = self._store.get_many([_record(name) for name in page.items])
+        records = self._store.get_many([make_dataset_key(name) for name in page.items])
         infos = [read_model(DatasetInfo, record) for record in records if record is not None]
         return Page(infos, page.next, page.total)
 
@@ -93,7 +98,7 @@ class Datasets:
 
     def get_info(self, name: str) -> DatasetInfo:
         """Return a dataset's info; raises UnknownDataset."""
-        (record,) = self._store.get_many([_record(name)])
+        (record,) = self._store.get_many([make_dataset_key(name)])
         if record is None:
             raise UnknownDataset(f"dataset {name!r} not found")
         return read_model(DatasetInfo, record)
@@ -113,7 +118,7 @@ class Datasets:
 
     def get_advice(self, name: str) -> Advice:
         """Return the latest advice on a dataset; raises UnknownDataset or UnknownAdvice."""
-        record, raw = self._store.get_many([_record(name), _advice(name)])
+        record, raw = self._store.get_many([make_dataset_key(name), _advice(name)])
         if record is None:
             raise UnknownDataset(f"dataset {name!r} not found")
         if raw is None:
@@ -137,7 +142,7 @@ class Datasets:
         reference = f"dataset/{name}"
 
         def change(pipe: Pipeline) -> None:
-            raw = cast("bytes | None", pipe.get(_record(name)))
+            raw = cast("bytes | None", pipe.get(make_dataset_key(name)))
             if raw is None:
                 raise UnknownDataset(f"dataset {name!r} not found")
             ids = [item.decode() for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
@@ -148,21 +153,17 @@ class Datasets:
             digest = str(read_json(raw)["sha256"])
             allow(digest)
             pipe.multi()
-            pipe.delete(_record(name), _advice(name))
-            pipe.srem(_ALL, name)
+            pipe.delete(make_dataset_key(name), _advice(name))
+            pipe.srem(DATASETS, name)
             self._names.remove_name(pipe, name)
             remove_blob_reference(pipe, digest, reference)
 
-        self._store.run_transaction(change, _record(name), OPEN_BUILDS)
+        self._store.run_transaction(change, make_dataset_key(name), OPEN_BUILDS)
 
 
 def hash_dataset(dataset: Dataset) -> str:
     """Return the SHA-256 of a dataset's stored bytes."""
     return sha256(codec.encode(dataset, {})).hexdigest()
-
-
-def _record(name: str) -> str:
-    return make_store_key("dataset", name)
 
 
 def _advice(name: str) -> str:

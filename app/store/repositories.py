@@ -12,10 +12,12 @@ from app.store.budgets import Budgets
 from app.store.builds import Builds
 from app.store.client import TIMEOUT_S, Store
 from app.store.confidence_reports import ConfidenceReports
+from app.store.dataset_upload import DatasetStore
 from app.store.datasets import Datasets
 from app.store.embedded import EmbeddedRedis
 from app.store.endpoints import Endpoints
 from app.store.feedback import Feedback
+from app.store.name_quotas import NameQuotas
 from app.store.recordings import Recordings
 from app.store.rollouts import VersionRollouts
 from app.store.spending import Spending
@@ -28,6 +30,7 @@ class Repositories:
     settings: Settings
     embedded: EmbeddedRedis | None
     store: Store
+    quotas: NameQuotas
     artifacts: Artifacts
     datasets: Datasets
     builds: Builds
@@ -40,6 +43,10 @@ class Repositories:
     spending: Spending
     recordings: Recordings
     confidence_reports: ConfidenceReports
+
+    def make_dataset_store(self) -> DatasetStore:
+        """Return where another process stores a dataset."""
+        return DatasetStore(self.store.url, self.quotas)
 
     def describe_full_disk(self, more: int = 0) -> str | None:
         """Return a message if the embedded server's disk lacks room, else None."""
@@ -73,14 +80,18 @@ def _connected(
     settings: Settings, embedded: EmbeddedRedis | None, url: str, client_name: str, timeout_s: float
 ) -> Iterator[Repositories]:
     store = Store(url, client_name=client_name, timeout_s=timeout_s)
+    quotas = NameQuotas(settings.team_quotas)
     try:
         yield Repositories(
             settings=settings,
             embedded=embedded,
             store=store,
-            artifacts=Artifacts(store),
-            datasets=Datasets(store),
-            builds=Builds(store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s),
+            quotas=quotas,
+            artifacts=Artifacts(store, quotas),
+            datasets=Datasets(store, quotas),
+            builds=Builds(
+                store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s, quotas=quotas
+            ),
             feedback=Feedback(store),
             endpoints=Endpoints(store),
             batches=Batches(store, queue_limit=settings.build_queue_limit),

@@ -16,7 +16,7 @@ CODES = {
     404: "unknown-dataset unknown-build unknown-artifact unknown-version unknown-advice unknown-endpoint unknown-batch"
     " unknown-budget unknown-recording unknown-rollout",
     408: "request-timeout",
-    409: "infeasible small-overlap conflict",
+    409: "infeasible small-overlap conflict quota-exceeded",
     412: "precondition-failed",
     413: "payload-too-large",
     415: "unsupported-media-type",
