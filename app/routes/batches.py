@@ -18,6 +18,7 @@ from app.routes.dependencies import AppContext, InContext, error_responses, get_
 from app.routes.forms import check_same_site, read_form, require_disk_space
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
 from app.routes.runs import get_run_dependencies
+from app.routes.team_names import has_team_names, require_own_work
 from app.running.batches import FILE, make_batch_facts, parse_batch_spec, read_items, require_runnable_batch
 from app.store.repositories import Repositories
 from app.store.table_types import JSON_LINES_TYPES, PARQUET, PARQUET_TYPES, UNSPECIFIED_TYPES
@@ -114,9 +115,14 @@ def show_batch(batch_id: BatchId, context: InContext) -> Batch:
     return context.repos.batches.get(batch_id)
 
 
-@router.delete("/{batch_id}", summary="Cancel a batch", responses=error_responses(404, 503))
+@router.delete("/{batch_id}", summary="Cancel a batch", responses=error_responses(403, 404, 503))
 def cancel_batch(batch_id: BatchId, context: InContext) -> Batch:
-    """Cancel a batch; its answers are kept. A batch that has ended does not change."""
+    """Cancel a batch; its answers are kept. A batch that has ended does not change.
+
+    Only a team with names of its own cancels its batches.
+    """
+    if has_team_names(context):
+        require_own_work(context, context.repos.batches.get(batch_id).team or "")
     return context.repos.batches.cancel(batch_id)
 
 

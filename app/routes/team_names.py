@@ -33,6 +33,16 @@ OWN_NAME = Depends(require_own_path_name)
 """Dependency of routes that change the object that their path names."""
 
 
+def require_own_work(context: AppContext, team: str) -> None:
+    """Raise Forbidden if another team with names pays for the work that the sender changes."""
+    settings = context.settings
+    if settings.api_keys and team != context.payer.team and settings.find_quota(team).names is not None:
+        raise Forbidden(
+            f"team {team!r} pays for this batch, the key is of team {context.payer.team!r} (PARSIMONY_TEAM_QUOTAS); use "
+            "a key of that team"
+        )
+
+
 def require_own_target(context: AppContext, budget: BudgetSpec) -> None:
     """Raise Forbidden if a budget limits another team, one of its keys, or one of its artifacts.
 

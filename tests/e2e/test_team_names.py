@@ -53,6 +53,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 IN_OTHER_TESTS = {
     "POST /v1/artifacts/import": "the name is in the bytes",
     "DELETE /v1/builds/{build_id}": "the name is that of the build",
+    "DELETE /v1/batches/{batch_id}": "the team is that which pays",
 }
 USES = {
     "POST /v1/drafts": "stores nothing",
@@ -65,7 +66,6 @@ USES = {
     "POST /v1/embeddings": "calls an endpoint",
     "POST /v2/models/{name}/infer": "runs an artifact",
     "POST /v1/batches": "runs an artifact",
-    "DELETE /v1/batches/{batch_id}": "a batch has no name",
     "POST /v1/endpoints/{name}/probe": "calls an endpoint once",
     "POST /v1/recordings/{name}/rows": "adds runs of the sender, as recorded runs are",
     "POST /v1/recordings/{name}/truths": "adds outcomes, as feedback does",
@@ -173,6 +173,23 @@ def test_a_build_is_cancelled_by_the_team_of_its_name(shared: Server) -> None:
         assert send(shared, "blue", "GET", path).json()["status"] == "queued"
         assert send(shared, "red", "DELETE", path).json()["status"] == "cancelled"
     assert send(shared, "red", "DELETE", "/v1/builds/nosuch").status_code == 404
+
+
+def test_a_batch_is_cancelled_by_the_team_that_pays_for_it(shared: Server) -> None:
+    headers = {"authorization": f"Bearer {KEYS['']}", "content-type": "application/octet-stream"}
+    shared.client.post("/v1/artifacts/import", headers=headers, content=stored.artifact("plan"))
+    for name in ("K1", "K2"):
+        assert send(shared, "", "PUT", f"/v1/endpoints/{name}", json=ENDPOINT).status_code in (200, 201)
+    files = {"spec": (None, '{"kind": "cascade", "name": "plan"}'), "file": ("items.jsonl", b'{"item": "x"}\n')}
+    with held_worker(shared):
+        paths = {
+            team: send(shared, team, "POST", "/v1/batches", files=files).headers["location"]
+            for team in ("red", "green")
+        }
+        for team in ("blue", "green", ""):
+            assert is_refused(send(shared, team, "DELETE", paths["red"]), "'red'")
+        for path, team in ((paths["red"], "red"), (paths["green"], "blue")):
+            assert send(shared, team, "DELETE", path).json()["status"] == "cancelled"
 
 
 def test_names_further_down_in_a_body_are_those_of_the_own_team(shared: Server) -> None:
