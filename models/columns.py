@@ -302,6 +302,15 @@ def _not_numeric(column: NDArray[Any]) -> Bools:
     return bad if bad.any() else np.ones(len(column), dtype=bool)
 
 
+def find_non_number(cells: Iterable[object]) -> int | None:
+    """Return the index of the first cell that is not the text of a finite number; None without one.
+
+    >>> find_non_number(["1", b"2.5", "x", ""])
+    2
+    """
+    return next((row for row, cell in enumerate(cells) if not _is_number(cell)), None)
+
+
 def _is_number(value: object) -> bool:
     try:
         return bool(np.isfinite(float(value))) and "_" not in str(value)  # type: ignore[arg-type]

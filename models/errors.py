@@ -15,7 +15,8 @@
     │   ├── UnknownBatch
     │   ├── UnknownBudget
     │   ├── UnknownRollout
-    │   └── UnknownRecording
+    │   ├── UnknownRecording
+    │   └── UnknownUpload
     ├── Infeasible              no decision can satisfy the deadline or budget
     │   └── ConflictingLimits   limits that cannot be kept together
     ├── SmallOverlap            logged rows do not support an estimate
@@ -175,6 +176,10 @@ class UnknownRollout(NotFound):
 
 class UnknownRecording(NotFound):
     """No recording has this name."""
+
+
+class UnknownUpload(NotFound):
+    """No upload has this id, or it has expired or been used."""
 
 
 class Infeasible(ParsimonyError):

@@ -34,7 +34,7 @@ def read_source(
         InvalidRequest: a file is missing or malformed, has other types than the first file, has an invalid row, or
             changed while it was read.
     """
-    found = find_allowed_files(source.url, allowed)
+    found = find_allowed_files(str(source.url), allowed)
     rows, names = _count_rows(found, spec)
     references = _read_references(found, names)
     spec = fill_confidence_scales(spec, to_columns(references)) if isinstance(spec, TraceSpec) else spec
@@ -48,7 +48,7 @@ def read_source(
         **dict(source),
         rows=rows,
         bytes=sum(each.bytes for each in files),
-        max_standard_error=_standard_error(len(np.unique(dataset.item_codes)), sampling.share),
+        max_standard_error=estimate_standard_error(len(np.unique(dataset.item_codes)), sampling.share),
         files=files,
     )
     return dataset, facts
@@ -85,6 +85,6 @@ def _report_files(progress: Progress, files: int, done: int) -> None:
     progress(done, files, f"{done:,} of {files:,} files checked")
 
 
-def _standard_error(items: int, share: float) -> float:
+def estimate_standard_error(items: int, share: float) -> float:
     """Return the largest standard error of a share in a sample without replacement."""
     return math.sqrt(0.25 / max(items, 1) * (1 - share))

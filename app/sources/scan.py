@@ -5,7 +5,7 @@ Memory: the spec's columns of one batch of rows, and the sampled rows. Time: O(b
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from app.sources.locations import FoundFile, find_file, open_filesystem, split_url
 from app.store.uploads import Spec, check_schema, to_columns
 from models import TraceSpec, dataset_from_columns
+from models.columns import read_prompts
 from models.dataset_source import SourceFile
 from models.errors import Fault, InvalidRequest
 
@@ -71,12 +72,12 @@ def scan_file(
         InvalidRequest: a row is invalid, or the file changed while it was read.
     """
     generator = np.random.default_rng([sampling.seed, number])
-    digest, sampled, offset = _hash_file(found.url), [references.slice(0, 0)], 0
+    digest, sampled, offset = hash_file(found.url), [references.slice(0, 0)], 0
     with open_parquet(found.url) as parquet:
         for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=references.column_names):
             table = pa.Table.from_batches([batch]).select(references.column_names)
             _check_rows(found.url, offset, table, spec, references)
-            sampled.append(table.filter(pa.array(_choose_rows(table, sampling, generator))))
+            sampled.append(table.filter(pa.array(choose_rows(table, sampling, generator))))
             offset += table.num_rows
     if find_file(found.url) != found:
         raise InvalidRequest.from_faults(Fault(("source",), f"{found.url} changed while it was read; try again"))
@@ -89,7 +90,7 @@ def require_unchanged_file(file: SourceFile) -> None:
     now = find_file(file.url)
     if (now.bytes, now.modified) == (file.bytes, file.modified):
         return
-    if now.bytes != file.bytes or _hash_file(file.url) != file.sha256:
+    if now.bytes != file.bytes or hash_file(file.url) != file.sha256:
         message = f"{file.url} changed since the dataset was stored; store the dataset again"
         raise InvalidRequest.from_faults(Fault(("source",), message))
 
@@ -99,24 +100,39 @@ def _check_rows(url: str, offset: int, table: pa.Table, spec: Spec, references: 
 
     Faults without a row concern all rows, so they are checked in the sample.
     """
-    # texts are not embedded
-    without_text = spec.model_copy(update={"text": None}) if isinstance(spec, TraceSpec) else spec
+    found = find_row_faults(table, spec, references)
+    faults = [replace(move_fault(each, offset, url), loc=("source", *each.loc[1:])) for each in found]
+    if faults:
+        raise InvalidRequest.from_faults(*faults)
+
+
+def find_row_faults(table: pa.Table, spec: Spec, references: pa.Table) -> list[Fault]:
+    """Return the faults of a batch that have a row in it, counted from the batch's first row."""
+    faults: list[Fault] = []
     try:
-        dataset_from_columns(without_text, to_columns(pa.concat_tables([table, references])))
+        columns = to_columns(pa.concat_tables([table, references]))
+        if isinstance(spec, TraceSpec) and spec.text is not None:  # texts are not embedded
+            read_prompts(columns, spec.text, faults)
+            spec = spec.model_copy(update={"text": None})
+        dataset_from_columns(spec, columns)
     except InvalidRequest as error:
-        own = [fault for fault in error.faults if fault.row is not None and fault.row < table.num_rows]
-        if own:
-            raise InvalidRequest.from_faults(*(_locate_fault(fault, url, offset) for fault in own)) from error
+        faults += error.faults
+    return [fault for fault in faults if fault.row is not None and fault.row < table.num_rows]
 
 
-def _locate_fault(fault: Fault, url: str, offset: int) -> Fault:
-    """Return a fault with the row number in its file."""
+def move_fault(fault: Fault, offset: int, url: str | None = None) -> Fault:
+    """Return a fault with the row number in its file, and the file's URL.
+
+    Args:
+        offset: number of rows before the batch.
+    """
     assert fault.row is not None
-    message = fault.msg.replace(f"row {fault.row + 1}", f"row {offset + fault.row + 1} of {url}", 1)
-    return Fault(("source", *fault.loc[1:]), message, offset + fault.row)
+    row = offset + fault.row
+    place = f"row {row + 1}" if url is None else f"row {row + 1} of {url}"
+    return replace(fault, msg=fault.msg.replace(f"row {fault.row + 1}", place, 1), row=row)
 
 
-def _choose_rows(table: pa.Table, sampling: RowSampling, generator: np.random.Generator) -> NDArray[np.bool_]:
+def choose_rows(table: pa.Table, sampling: RowSampling, generator: np.random.Generator) -> NDArray[np.bool_]:
     """Return which rows are sampled, (n,)."""
     if sampling.item is None:
         return np.asarray(generator.random(table.num_rows) < sampling.share, dtype=np.bool_)
@@ -134,7 +150,8 @@ def _item_share(name: str, seed: int) -> float:
     return int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:7]) / 2**56
 
 
-def _hash_file(url: str) -> str:
+def hash_file(url: str) -> str:
+    """Return the SHA-256 of a file; raises InvalidRequest if it cannot be read."""
     scheme, path = split_url(url)
     digest = sha256()
     try:

@@ -114,11 +114,16 @@ def _read_table(spec: Spec, path: Path, media_type: str, max_bytes: int, scratch
     parquet, magic = is_parquet(path, media_type)
     if parquet:
         return to_columns(_read_parquet(spec, path, max_bytes))
-    return to_columns(_read_csv(spec, _plain_csv(path, magic, media_type, max_bytes, scratch)))
+    return to_columns(_read_csv(spec, convert_to_csv(path, magic, media_type, max_bytes, scratch)))
 
 
-def _plain_csv(path: Path, magic: bytes, media_type: str, max_bytes: int, scratch: Path) -> Path:
-    """Return the path of a plain CSV, converted in the scratch folder from gzip or JSON Lines if necessary."""
+def convert_to_csv(path: Path, magic: bytes, media_type: str, max_bytes: int, scratch: Path) -> Path:
+    """Return the path of a plain CSV, converted in the scratch folder from gzip or JSON Lines if necessary.
+
+    Args:
+        magic: the first bytes of the file.
+        max_bytes: limit of the CSV.
+    """
     plain = _unpacked(path, magic, max_bytes, scratch)
     with plain.open("rb") as file:
         if not is_json_lines(file.read(_CHUNK), media_type):
@@ -204,28 +209,47 @@ def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
 def _read_csv(spec: Spec, path: Path) -> pa.Table:
     # One block for the whole file: the type of a column is then inferred from all of its rows.
     reading = pa.csv.ReadOptions(block_size=max(path.stat().st_size + 1, _CHUNK), use_threads=True)
-    _refuse_many_columns(path)
+    present = choose_csv_columns(spec, path)
+    converting = pa.csv.ConvertOptions(
+        include_columns=present, column_types=dict.fromkeys(spec.class_columns, pa.binary())
+    )
     try:
-        with pa.csv.open_csv(path) as reader:
-            names = reader.schema.names
-        present = [name for name in spec.read_columns if name in names]
-        _refuse_repeated(names, present)
-        if not present:
-            there = ", ".join(repr(name) for name in names[:8])
-            raise InvalidRequest.from_faults(
-                Fault(("table",), f"must have the columns of the spec, separated by commas, got {there}")
-            )
-        converting = pa.csv.ConvertOptions(
-            include_columns=present, column_types=dict.fromkeys(spec.class_columns, pa.binary())
-        )
         try:
             table: pa.Table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
         except pa.ArrowInvalid:  # once more, so that the message names the row
             reading.use_threads = False
             table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise InvalidRequest.from_faults(Fault(("table",), f"must be readable CSV: {error}")) from error
+        raise unreadable_csv(error) from error
     return table
+
+
+def choose_csv_columns(spec: Spec, path: Path) -> list[str]:
+    """Return the columns of the spec that a CSV file has; raises InvalidRequest for none and for duplicates."""
+    _refuse_many_columns(path)
+    try:
+        with pa.csv.open_csv(path) as reader:
+            names = reader.schema.names
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise unreadable_csv(error) from error
+    present = [name for name in spec.read_columns if name in names]
+    _refuse_repeated(names, present)
+    if not present:
+        there = ", ".join(repr(name) for name in names[:8])
+        raise InvalidRequest.from_faults(
+            Fault(("table",), f"must have the columns of the spec, separated by commas, got {there}")
+        )
+    return present
+
+
+def unreadable_csv(error: Exception) -> InvalidRequest:
+    """Return the error of a malformed CSV file."""
+    return InvalidRequest.from_faults(Fault(("table",), f"must be readable CSV: {error}"))
+
+
+def unreadable_parquet(error: Exception) -> InvalidRequest:
+    """Return the error of a malformed Parquet file."""
+    return InvalidRequest.from_faults(Fault(("table",), f"must be readable Parquet: {error}"))
 
 
 def _refuse_many_columns(path: Path) -> None:
@@ -273,7 +297,7 @@ def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
         # Text that stands once in the file and in many rows is not to be copied into each of them.
         return pa.parquet.read_table(path, columns=present, read_dictionary=present)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest.from_faults(Fault(("table",), f"must be readable Parquet: {error}")) from error
+        raise unreadable_parquet(error) from error
 
 
 def check_schema(spec: Spec, schema: pa.Schema) -> list[str]:
