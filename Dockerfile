@@ -49,7 +49,7 @@ LABEL org.opencontainers.image.title="Parsimony" \
 # engine fails the second.
 RUN groupadd --gid 10001 parsimony \
     && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin parsimony \
-    && install --directory --owner=parsimony --group=parsimony --mode=0700 /data /data/recordings
+    && install --directory --owner=parsimony --group=parsimony --mode=0700 /data /data/recordings /data/uploads
 
 COPY --from=builder /opt/parsimony /opt/parsimony
 COPY --from=product /product /opt/parsimony

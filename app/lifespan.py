@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TypedDict
 
@@ -40,7 +40,9 @@ from app.store.conversations import Conversations
 from app.store.dataset_upload import UPLOAD_TIMEOUT_S
 from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories, open_repositories
+from app.store.resumable_uploads import ResumableUploads
 from app.store.uploads import READ_TIMEOUT_S
+from models.errors import InvalidRequest
 
 logger = logging.getLogger("parsimony")
 MAX_CONCURRENT_SOLVERS = 2
@@ -66,6 +68,7 @@ def make_lifespan(
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[AppState]:
         _die_with_supervisor()
+        await asyncio.to_thread(_delete_expired_uploads, settings)
         async with AsyncExitStack() as stack:
             context = await _open_context(stack, settings, metrics, tracing)
             sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -82,6 +85,12 @@ def _die_with_supervisor() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid is not None:
         die_with_parent(signal.SIGTERM, parent.pid)
+
+
+def _delete_expired_uploads(settings: Settings) -> None:
+    """Delete expired uploads; those of a folder that is missing or unreadable are left to the routes."""
+    with suppress(InvalidRequest, OSError):
+        ResumableUploads(settings.find_upload_dir(), settings.max_upload_bytes).delete_expired()
 
 
 async def _open_context(stack: AsyncExitStack, settings: Settings, metrics: Metrics, tracing: Tracing) -> AppContext:

@@ -46,6 +46,7 @@ from app.routes import (
     rollouts,
     runs,
     spend,
+    uploads,
     version_diffs,
     version_evaluations,
 )
@@ -68,9 +69,18 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 """
 
 
-_CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
-_CROSSING_HEADERS = ("Authorization", "Content-Type", "If-Match", "If-None-Match", "X-API-Key", "X-Request-ID")
-_EXPOSED_HEADERS = ("ETag", "Location", "Retry-After", "X-Request-ID", *BUDGET_HEADERS)
+_CROSSING_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_TUS_HEADERS = ("Tus-Resumable", "Upload-Length", "Upload-Metadata", "Upload-Offset")
+_CROSSING_HEADERS = (
+    *_TUS_HEADERS,
+    "Authorization",
+    "Content-Type",
+    "If-Match",
+    "If-None-Match",
+    "X-API-Key",
+    "X-Request-ID",
+)
+_EXPOSED_HEADERS = ("ETag", "Location", "Retry-After", "X-Request-ID", *BUDGET_HEADERS, *uploads.REPLY_HEADERS)
 """What pages of the origins in PARSIMONY_CORS_ORIGINS may send and read."""
 BEARER = HTTPBearer(auto_error=False, description="a key of PARSIMONY_API_KEYS, if it is set")
 """For the documentation's Authorize button; the layer ``ApiKeyAuth`` decides, before any route."""
@@ -138,6 +148,7 @@ def _include_routers(api: FastAPI, kinds: Sequence[KindRoutes]) -> None:
     resources = (
         datasets.router,
         datasets.drafts,
+        uploads.router,
         log_imports.router,
         builds.router,
         advice.router,

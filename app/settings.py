@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.environment_file import EnvironmentFile, parse_comma_list, validate_host_patterns
 from models.base import NAME_PATTERN
+from models.errors import Fault, InvalidRequest
 from models.team_quota import EVERY_TEAM, NO_QUOTA, TeamQuota, check_name_prefixes
 
 Role = Literal["decide", "build"]
@@ -105,6 +106,16 @@ class Settings(BaseSettings):
         ge=1024,
         le=500 * _MEBIBYTE,
         description="maximum size of a request body, in bytes; some operations have a lower maximum",
+    )
+    upload_dir: Path | None = Field(
+        default=None,
+        description="folder of resumable uploads, which servers and workers must share; unset: `uploads` in "
+        "`PARSIMONY_DATA_DIR` with an embedded Redis, else no resumable uploads",
+    )
+    max_upload_bytes: int = Field(
+        default=10 * 1024 * _MEBIBYTE,
+        ge=1024,
+        description="maximum size of a resumable upload, in bytes; also of its table after decompression",
     )
     max_chat_bytes: int = Field(
         default=20 * _MEBIBYTE,
@@ -265,6 +276,15 @@ class Settings(BaseSettings):
     def recordings_dir(self) -> Path:
         """The folder of recordings."""
         return self.data_dir / "recordings"
+
+    def find_upload_dir(self) -> Path:
+        """Return the folder of resumable uploads; raises InvalidRequest if servers and workers share none."""
+        if self.upload_dir is not None:
+            return self.upload_dir
+        if self.redis_url is not None:
+            message = "must be set to a folder that all servers and workers share, to enable resumable uploads"
+            raise InvalidRequest.from_faults(Fault(("PARSIMONY_UPLOAD_DIR",), message))
+        return self.data_dir / "uploads"
 
     def allowed_origins(self) -> tuple[str, ...]:
         """Return the origins whose pages may send requests (CORS)."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from math import inf
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from parsimony.decisions import RETRY_S, CachedDecision, Decision, DecisionCache
 from parsimony.errors import NO_REPLY, UNREACHABLE, ParsimonyError, ServerError, TooManyRequests, Unavailable
 from parsimony.feedback import FeedbackSender
 from parsimony.recorder import Recorder
+from parsimony.resumable_upload import Pause, ReportUpload, perform_upload, upload_file
 from parsimony.transport import NOT_MODIFIED, Connection, Request, send, send_async
 
 if TYPE_CHECKING:
@@ -223,6 +225,24 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
         self._forget()
         return self.describe(kind, name, version)
 
+    def upload_table(
+        self, table: str | Path, *, upload_id: str | None = None, on_progress: ReportUpload | None = None
+    ) -> str:
+        """Upload a table of any size in parts, and return the id for ``put_dataset_upload``.
+
+        After an error of the connection or the server, the upload continues where it was.
+
+        Args:
+            table: path of a CSV, JSON Lines, or Parquet file; the first two also gzipped.
+            upload_id: id of an interrupted upload of the same file, to continue it; None for a new one.
+            on_progress: receives the progress after each part, with the id.
+        Raises:
+            NotFound: the upload to continue has expired.
+            Unavailable: the server is unavailable for about two minutes.
+        """
+        steps = upload_file(table, upload_id, on_progress)
+        return perform_upload(steps, lambda request: send(self._http, request, self._connection.retries))
+
     def record(self, name: str, classifiers: Mapping[str, Any] | None = None, **options: Any) -> Recorder:
         """Record calls of your own classifiers, from which a dataset is made.
 
@@ -304,6 +324,29 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
             build = await self.show_build(build["id"])
         self._forget()
         return await self.describe(kind, name, version)
+
+    async def upload_table(
+        self, table: str | Path, *, upload_id: str | None = None, on_progress: ReportUpload | None = None
+    ) -> str:
+        """Upload a table of any size; arguments and errors are those of ``Parsimony.upload_table``."""
+        steps = upload_file(table, upload_id, on_progress)
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    reply = await self._perform_step(step)
+                except ParsimonyError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(reply)
+        except StopIteration as end:
+            return str(end.value)
+
+    async def _perform_step(self, step: Request | Pause) -> httpx.Response | None:
+        if isinstance(step, Request):
+            return await send_async(self._http, step, self._connection.retries)
+        await asyncio.sleep(step.seconds)
+        return None
 
     async def _send(self, request: Request) -> Any:
         try:

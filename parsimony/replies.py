@@ -1481,13 +1481,15 @@ class SkylineReply(TypedDict):
 class SourceFacts(TypedDict):
     """A source whose rows were checked, and the sample of rows that builds use."""
 
-    url: str
+    url: NotRequired[str | None]
+    upload: NotRequired[str | None]
     sample_rows: NotRequired[int]
     seed: NotRequired[int]
     rows: int
     bytes: int
     max_standard_error: float
-    files: list[SourceFile]
+    files: NotRequired[list[SourceFile]]
+    sha256: NotRequired[str | None]
 
 
 class SourceFile(TypedDict):
@@ -1705,6 +1707,14 @@ class TrafficReply(TypedDict):
     edges: list[TrafficEdge]
     unit: str
     artifact: ArtifactRef
+
+
+class Upload(TypedDict):
+    """A resumable upload."""
+
+    id: str
+    length: int
+    expires_at: str
 
 
 class VersionChange(TypedDict):

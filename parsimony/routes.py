@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parsimony.artifact_requests import drop_none_values, plural_of, to_json_values
+from parsimony.resumable_upload import request_deletion, request_part, request_upload
 from parsimony.transport import Request
 from parsimony.uploads import make_path, make_source_part, make_spec_part, read_table
 
@@ -234,8 +235,32 @@ class Routes:
             spec: the columns.
             sample_rows: rows to sample for builds; None: the server's default.
         """
-        files = make_spec_part(spec) | make_source_part(url, sample_rows)
+        files = make_spec_part(spec) | make_source_part("url", url, sample_rows)
         return self._send(Request("PUT", make_path("datasets", name), True, {"files": files}))
+
+    def put_dataset_upload(
+        self, name: str, upload_id: str, spec: Mapping[str, Any], *, sample_rows: int | None = None
+    ) -> Any:
+        """Store the table of a complete upload (``upload_table``); return the build that checks its rows.
+
+        Args:
+            spec: the columns.
+            sample_rows: rows to sample for builds; None: the server's default.
+        """
+        files = make_spec_part(spec) | make_source_part("upload", upload_id, sample_rows)
+        return self._send(Request("PUT", make_path("datasets", name), True, {"files": files}))
+
+    def create_upload(self, length: int) -> Any:
+        """Create a resumable upload of a number of bytes; ``upload_table`` does all steps."""
+        return self._send(request_upload(length))
+
+    def append_upload(self, upload_id: str, offset: int, data: bytes) -> Any:
+        """Append bytes to an upload that has received ``offset`` bytes."""
+        return self._send(request_part(upload_id, offset, data))
+
+    def delete_upload(self, upload_id: str) -> Any:
+        """Delete an upload."""
+        return self._send(request_deletion(upload_id))
 
     def put_calls(self, name: str, log: bytes, **parts: Any) -> Any:
         """Store a dataset from a log of model calls; parts: ``feedback``, ``prices``, and ``options``, as for httpx."""

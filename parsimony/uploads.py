@@ -22,9 +22,14 @@ def make_spec_part(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"spec": (None, json.dumps(spec), "application/json")}
 
 
-def make_source_part(url: str, sample_rows: int | None) -> dict[str, Any]:
-    """Return the part with the source of a dataset's rows; sample_rows: None: the server's default."""
-    source = {"url": url} if sample_rows is None else {"url": url, "sample_rows": sample_rows}
+def make_source_part(kind: str, location: str, sample_rows: int | None) -> dict[str, Any]:
+    """Return the part with the source of a dataset's rows.
+
+    Args:
+        kind: ``url`` or ``upload``.
+        sample_rows: None: the server's default.
+    """
+    source = {kind: location} | ({} if sample_rows is None else {"sample_rows": sample_rows})
     return {"source": (None, json.dumps(source), "application/json")}
 
 

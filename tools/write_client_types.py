@@ -29,13 +29,15 @@ VALUES: dict[str, Any] = {
     "before": 1,
     "after": 2,
     "size": 4,
+    "length": 5,
+    "offset": 0,
     "items": [{}],
     "spec": {},
     "log": b"",
     "data": b"",
 }
 """Arguments by parameter; of other parameters, a name."""
-STATUSES = {"put_dataset": "200, 201", "put_dataset_source": "202"}
+STATUSES = {"put_dataset": "200, 201", "put_dataset_source": "202", "put_dataset_upload": "202"}
 """Statuses of methods that share an operation."""
 TYPES = {
     "string": "str",

@@ -14,6 +14,8 @@ from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from rq.timeouts import JobTimeoutException
 
+from app.building.build_progress import make_progress_reporter
+from app.building.upload_check import put_sampled_dataset, store_uploaded_table
 from app.processes.clock import current_timestamp
 from app.processes.parent_death import die_with_parent
 from app.settings import Settings
@@ -25,7 +27,7 @@ from app.store.conversation_windows import fill_conversation_options
 from app.store.repositories import Repositories, open_repositories
 from app.store.training_cache import TrainingCache
 from app.store.uploads import parse_spec
-from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Dataset, DatasetFacts, Trace, TraceSpec, Value
+from models import ArtifactRecord, Build, BuildRequest, Dataset, DatasetFacts, Trace, TraceSpec, Value
 from models.advice import Advice, AdviceRequest
 from models.dataset_source import DatasetSource
 from models.errors import Cancelled, ParsimonyError
@@ -40,7 +42,6 @@ from solvers.guarantees import fit_with_guarantees
 from solvers.partial_traces import prepare_rows
 
 logger = logging.getLogger("parsimony.worker")
-_REPORT_S = 0.2
 
 
 def run_build(build_id: str) -> None:
@@ -88,7 +89,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _build_and_publish(repos: Repositories, build: Build) -> None:
     request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
     options = KINDS[build.kind].options.model_validate(build.params)
-    data = fit(repos, request, options, _reporting(repos, build.id))
+    data = fit(repos, request, options, make_progress_reporter(repos, build.id))
     check, commit = repos.builds.commit_result(build.id)
     repos.artifacts.publish(
         data,
@@ -102,36 +103,22 @@ def _build_and_publish(repos: Repositories, build: Build) -> None:
 
 def _advise_and_keep(repos: Repositories, build: Build) -> None:
     request = AdviceRequest(dataset=build.dataset, seed=build.seed, **build.params)
-    advice = build_advice(repos, request, _reporting(repos, build.id))
+    advice = build_advice(repos, request, make_progress_reporter(repos, build.id))
     repos.builds.end_successfully(build.id, lambda pipe: repos.datasets.store_advice(pipe, advice))
 
 
 def _read_and_store(repos: Repositories, build: Build) -> None:
-    """Check the files of a source, and store the sample of their rows as a dataset."""
+    """Check the rows of a source, and store a sample of them as a dataset."""
     spec = parse_spec(json.dumps(build.params["spec"]))
     source = DatasetSource.model_validate(build.params["source"])
+    if source.upload is not None:
+        store_uploaded_table(repos, build, spec, source)
+        return
     with joblib_backend(repos.settings.dask_scheduler):
-        dataset, facts = read_source(source, spec, repos.settings.allowed_sources(), _reporting(repos, build.id))
-
-    def refuse_cancelled(replaced: str | None) -> None:
-        repos.builds.require_running(repos.builds.get(build.id))
-
-    repos.datasets.put(build.name, dataset, created_at=current_timestamp(), allow=refuse_cancelled, source=facts)
+        progress = make_progress_reporter(repos, build.id)
+        dataset, facts = read_source(source, spec, repos.settings.allowed_sources(), progress)
+    put_sampled_dataset(repos, build, dataset, facts)
     repos.builds.end_build(build.id, "succeeded", None)
-
-
-def _reporting(repos: Repositories, build_id: str) -> Progress:
-    """Return a callback that records a build's progress at a limited rate."""
-    last = 0.0
-
-    def progress(done: int, total: int, message: str) -> None:
-        nonlocal last
-        moment = time.monotonic()
-        if moment - last >= _REPORT_S or done == total:
-            last = moment
-            repos.builds.report_progress(build_id, BuildProgress(done=done, total=total, message=message))
-
-    return progress
 
 
 def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> bytes:

@@ -26,6 +26,7 @@ _BUILDERS = (
     "/v1/artifacts",
     "/v1/endpoints",
     "/v1/recordings",
+    "/v1/uploads",
 )
 """Paths where every change requires the role ``build``."""
 _LOGGED = ("/rows", "/truths")

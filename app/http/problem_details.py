@@ -50,6 +50,7 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.UnknownBudget: (404, "unknown-budget"),
     errors.UnknownRollout: (404, "unknown-rollout"),
     errors.UnknownRecording: (404, "unknown-recording"),
+    errors.UnknownUpload: (404, "unknown-upload"),
     errors.Infeasible: (409, "infeasible"),
     errors.SmallOverlap: (409, "small-overlap"),
     errors.Conflict: (409, "conflict"),

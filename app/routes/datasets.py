@@ -28,6 +28,7 @@ from app.routes.entity_tags import IfMatch, IfNoneMatch, check_preconditions, ma
 from app.routes.forms import copy_part, read_bytes_part, read_file_part, require_disk_space
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
 from app.routes.team_names import OWN_NAME
+from app.routes.uploads import open_uploads
 from app.sources.locations import require_allowed_location
 from app.store.dataset_upload import DatasetUpload, store_upload
 from app.store.table_heads import read_table_head
@@ -84,7 +85,7 @@ _UPLOAD: dict[str, Any] = {
                         },
                         "source": {
                             "$ref": "#/components/schemas/DatasetSource",
-                            "description": "instead of table: Parquet files that stay where they are",
+                            "description": "instead of table: Parquet files in place, or a resumable upload",
                         },
                     },
                 },
@@ -117,7 +118,7 @@ class DatasetList(PageFields):
     responses={
         200: {"model": StoredDataset, "description": "an existing dataset was replaced"},
         202: {"model": Build, "description": "a build that checks the files of the source was queued"},
-        **error_responses(409, 412, 413, 415, 429, 503),
+        **error_responses(404, 409, 412, 413, 415, 429, 503),
     },
     openapi_extra=_UPLOAD,
 )
@@ -129,8 +130,8 @@ async def put_dataset(
     All errors are listed, each with its field and first row. With `If-Match`, the upload replaces only the dataset with
     that tag. With `If-None-Match: *`, it replaces no dataset.
 
-    With `source` instead of `table`, a build checks every row of the Parquet files, and stores a sample of them. The
-    reply is the build; follow it like any other build.
+    With `source` instead of `table`, a build checks every row of Parquet files, or of a resumable upload, and stores a
+    sample of them. The reply is the build; follow it like any other build. An upload is deleted after it was stored.
     """
     allow = partial(check_preconditions, name, if_match, if_none_match)
     stored = await receive_form(request, "a dataset", _PARTS, partial(_store_or_enqueue, context, name, allow))
@@ -259,7 +260,10 @@ def _store_or_enqueue(
         source = DatasetSource.model_validate_json(read_bytes_part(form, "source"))
     except ValidationError as error:
         raise InvalidRequest.from_validation(error, "source") from error
-    require_allowed_location(source.url, context.settings.allowed_sources())
+    if source.url is None:
+        open_uploads(context).require_complete(str(source.upload))
+    else:
+        require_allowed_location(source.url, context.settings.allowed_sources())
     try:
         allow(context.repos.datasets.get_info(name).sha256)
     except UnknownDataset:

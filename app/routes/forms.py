@@ -41,14 +41,14 @@ def check_same_site(request: Request, settings: Settings) -> None:
 
 
 @contextmanager
-def require_disk_space() -> Iterator[None]:
-    """Raise an error if the disk of temporary files is full."""
+def require_disk_space(folder: Path | None = None) -> Iterator[None]:
+    """Raise StoreRefused if the disk of a folder is full; None: that of temporary files."""
     try:
         yield
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
-        message = f"no room for the upload in {tempfile.gettempdir()}: {error.strerror}"
+        message = f"no room for the upload in {folder or tempfile.gettempdir()}: {error.strerror}"
         raise StoreRefused(f"{message}; free disk space and retry") from error
 
 

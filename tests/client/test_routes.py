@@ -14,8 +14,10 @@ from tools.write_client_types import ROOT, find_operation, list_requests, make_d
 
 LEFT_OUT = re.compile(
     r"/health|/metrics|/v2|/v1/(models|chat|messages|responses|embeddings|completions)|.*/events$|GET .*/decision$"
+    r"|HEAD "
 )
-"""Operations of other clients' APIs; events of builds, which ``build`` waits for; and decisions by GET."""
+"""Operations of other clients' APIs; events of builds, which ``build`` waits for; decisions by GET; and offsets of
+uploads, which ``upload_table`` reads."""
 
 
 READ = {

@@ -55,7 +55,7 @@ def test_it_runs_as_a_fixed_user_who_owns_the_data() -> None:
     assert f"--uid {user.split(':')[0]} --gid {user.split(':')[1]}" in creation
     environment = image_environment()
     folder = environment["PARSIMONY_DATA_DIR"]
-    assert creation.endswith(f"--mode=0700 {folder} {folder}/recordings")
+    assert creation.endswith(f"--mode=0700 {folder} {folder}/recordings {folder}/uploads")
     assert arguments("VOLUME") == [environment["PARSIMONY_DATA_DIR"]] == [environment["TMPDIR"]]
     names = [name for name, _ in instructions()]
     assert max(i for i, name in enumerate(names) if name in ("RUN", "COPY")) < names.index("USER")

@@ -14,7 +14,7 @@ CODES = {
     402: "budget-spent",
     403: "forbidden",
     404: "unknown-dataset unknown-build unknown-artifact unknown-version unknown-advice unknown-endpoint unknown-batch"
-    " unknown-budget unknown-recording unknown-rollout",
+    " unknown-budget unknown-recording unknown-rollout unknown-upload",
     408: "request-timeout",
     409: "infeasible small-overlap conflict quota-exceeded",
     412: "precondition-failed",
