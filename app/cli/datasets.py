@@ -9,13 +9,17 @@ import typer
 from app import terminal
 from app.cli.builds import follow_build
 from app.cli.commands import command_group
+from app.cli.interruption import explain_interruption
 from app.cli.options import AsJson, NameArgument
 from app.cli.service import open_service
 from app.settings import Settings
 from models.dataset_source import DatasetSource
 from models.spec_draft import make_spec_draft
 from models.stored_dataset import DatasetInfo
+from parsimony.resumable_upload import UploadProgress
 from solvers.kind import make_query
+
+_MEBIBYTE = 2**20
 
 dataset = command_group("Datasets: what builds learn from.")
 
@@ -37,16 +41,28 @@ def dataset_add(
         Path | None, typer.Option(exists=True, dir_okay=False, help="Embeddings of the rows: .npy, float32.")
     ] = None,
     sample_rows: Annotated[
-        int | None, typer.Option(help="With a URL: number of rows to sample for builds; default: 100000.")
+        int | None,
+        typer.Option(help="With a URL or a large table: number of rows to sample for builds; default: 100000."),
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="Id of an interrupted upload of the same table, to continue it.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Validate a table and store it as a dataset."""
+    """Validate a table and store it as a dataset.
+
+    A table that exceeds PARSIMONY_MAX_BODY_BYTES is uploaded in parts, and a sample of its rows is stored.
+    """
     if "://" in table:
         _add_source(name, table, sample_rows, spec, as_json)
         return
     if not Path(table).is_file():
         raise typer.BadParameter(f"file {table!r} not found", param_hint="TABLE")
+    if resume is not None or Path(table).stat().st_size > Settings().max_body_bytes:
+        if embeddings is not None:
+            raise typer.BadParameter("is not supported for tables of this size", param_hint="--embeddings")
+        _add_upload(name, Path(table), sample_rows, spec, resume, as_json)
+        return
     with open_service() as service:
         stored = service.put_dataset(name, Path(table), spec, embeddings)
     if stored.replaced is not None and stored.replaced.sha256 != stored.sha256:
@@ -61,6 +77,23 @@ def _add_source(name: str, url: str, sample_rows: int | None, spec: Path, as_jso
     """Queue the build that checks a source, follow it, and print the dataset."""
     source = make_query(DatasetSource, url=url, sample_rows=sample_rows)
     with open_service() as service:
+        follow_build(service, service.put_source(name, source, spec))
+        terminal.print_dataset(service.get_dataset(name), as_json)
+
+
+def _add_upload(
+    name: str, table: Path, sample_rows: int | None, spec: Path, upload_id: str | None, as_json: bool
+) -> None:
+    """Upload a table in parts, follow the build that checks it, and print the dataset."""
+    with open_service() as service, explain_interruption() as interruption:
+        with terminal.progress_bar(f"upload {table.name}") as report:
+
+            def report_upload(done: UploadProgress) -> None:
+                interruption.hint = f"the upload is kept for a day; continue with --resume {done.upload_id}"
+                report(done.sent_bytes // _MEBIBYTE, done.total_bytes // _MEBIBYTE, "MiB")
+
+            upload_id = service.upload_file(table, upload_id, report_upload)
+        source = make_query(DatasetSource, upload=upload_id, sample_rows=sample_rows)
         follow_build(service, service.put_source(name, source, spec))
         terminal.print_dataset(service.get_dataset(name), as_json)
 

@@ -25,12 +25,16 @@ from models.rollout import Automation, AutomationSpec, RolloutRequest, VersionRo
 from models.stored_dataset import DatasetInfo, DeletedDataset, ShownDataset, StoredDataset
 from models.version_diff import VersionDiff
 from models.version_evaluation import VersionEvaluation
+from parsimony.errors import ParsimonyError as UploadError
+from parsimony.resumable_upload import ReportUpload, perform_upload, upload_file
+from parsimony.transport import send
 from solvers import KINDS
 
 V = TypeVar("V", bound=BaseModel)
 _TIMEOUT = httpx.Timeout(600.0, connect=10.0)
 """A server replies to an upload only after it has checked all rows."""
 _PAGE = 1000
+_RETRIES = 2
 
 
 @contextmanager
@@ -86,6 +90,15 @@ class ServiceClient:
         return self._model(
             Build, "PUT", _at("datasets", name), files={part: (None, each) for part, each in data.items()}
         )
+
+    def upload_file(self, path: Path, upload_id: str | None, report: ReportUpload) -> str:
+        """Upload a file in parts, or continue its upload; return the id."""
+        try:
+            return perform_upload(
+                upload_file(path, upload_id, report), lambda request: send(self._client, request, _RETRIES)
+            )
+        except UploadError as error:
+            raise ParsimonyError(str(error)) from error
 
     def embed_texts(self, embedder: str, texts: list[str]) -> dict[str, Any]:
         """Embed texts by a registered embedder.
