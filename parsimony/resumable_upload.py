@@ -94,9 +94,11 @@ def upload_file(path: str | Path, upload_id: str | None, report: ReportUpload | 
                 if report is not None:
                     report(UploadProgress(upload_id, offset, length))
             except ParsimonyError as error:
-                part_bytes = _shrink_part(part_bytes, error)
+                if error.status == _TOO_LARGE and part_bytes > _MIN_PART_BYTES:
+                    part_bytes //= 2
+                    continue
                 failures, offset = failures + 1, None
-                if failures > _MAX_FAILURES:
+                if failures > _MAX_FAILURES or not _is_passing(error):
                     raise
                 yield Pause(_choose_pause(failures))
     return upload_id
@@ -139,14 +141,9 @@ def _read_offset(reply: httpx.Response | None, length: int) -> int:
     return int(headers["upload-offset"])
 
 
-def _shrink_part(part_bytes: int, error: ParsimonyError) -> int:
-    """Return the size of the next part after an error; raise the error if the upload cannot continue."""
-    if error.status == _TOO_LARGE and part_bytes > _MIN_PART_BYTES:
-        return part_bytes // 2
-    is_passing = isinstance(error, Unavailable | TooManyRequests) or error.status in (_TIMED_OUT, _OLD_OFFSET)
-    if is_passing:
-        return part_bytes
-    raise error
+def _is_passing(error: ParsimonyError) -> bool:
+    """Return whether the upload can continue after an error."""
+    return isinstance(error, Unavailable | TooManyRequests) or error.status in (_TIMED_OUT, _OLD_OFFSET)
 
 
 def _choose_pause(failures: int) -> float:

@@ -148,7 +148,7 @@ page(async ({ name }) => {
     facts([
       ["kind", info.spec.kind === "trace" ? "trace" : "feature table"],
       ["rows", number(info.rows)],
-      ...(info.source ? [["sample of", `${number(info.source.rows)} rows of ${info.source.url}`]] : []),
+      ...(info.source ? [["sample of", `${number(info.source.rows)} rows of ${info.source.url ?? "an upload"}`]] : []),
       ["classes", info.classes.length ? number(info.classes.length) : "none"],
       ["unit", info.spec.unit],
       ["stored", timeOf(info.created_at)],

@@ -64,6 +64,8 @@ async function showPreview() {
   if ([draftedSpec, ""].includes(byId("spec").value)) showDraft(); // keep a spec that was edited
 }
 
+const MAX_TABLE_BYTES = 500 * 2 ** 20;
+const TOO_LARGE = "must have at most 500 MiB; store larger tables with the command `parsimony dataset add`";
 const OF_SPEC = ["kind", "label", "unit", "size", "features", "classifiers", "categorical", "missing", "json"];
 
 /** Return the id of the field that an error of the API concerns. */
@@ -83,6 +85,7 @@ async function store(event) {
   const body = new FormData();
   body.append("spec", byId("spec").value);
   const file = byId("table").files[0];
+  if (file?.size > MAX_TABLE_BYTES) return showFaults(form, { faults: [{ loc: ["table"], msg: TOO_LARGE }] }, fieldOf);
   if (file) body.append("table", new File([file], file.name, { type: typeOf(file) }));
   if (byId("embeddings").files[0]) body.append("embeddings", byId("embeddings").files[0]);
   const send = async () => {
