@@ -16,8 +16,8 @@ import pyarrow.csv
 from app.store.uploads import choose_csv_columns, unreadable_csv
 from models import FeaturesSpec, TraceSpec
 
-BLOCK_BYTES = 8 * 2**20
-"""Bytes of a block; no row may be longer."""
+BLOCK_BYTES = 2 * 2**20
+"""Bytes of a block; no row may be longer. ``pyarrow`` reads about 30 blocks ahead."""
 _BIT = "bit"
 """Kind of a column with 0 and 1 only, which also is one of booleans."""
 

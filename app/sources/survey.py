@@ -15,7 +15,7 @@ from app.store.uploads import to_columns
 from models import FeaturesSpec, TraceSpec
 from models.columns import find_non_number
 
-_HEAD_ROWS = 2
+_HEAD_ROWS = 1
 
 
 class TableBatches(Protocol):
