@@ -50,8 +50,8 @@ class ParquetBatches:
     @contextmanager
     def _open(self) -> Iterator[pa.parquet.ParquetFile]:
         try:
-            with self._path.open("rb") as file:
-                yield pa.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES)
+            with pa.OSFile(str(self._path)) as file:
+                yield pa.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)  # it holds whole files
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise unreadable_parquet(error) from error
 

@@ -39,7 +39,8 @@ def open_parquet(url: str) -> Iterator[pa.parquet.ParquetFile]:
     scheme, path = split_url(url)
     try:
         with open_filesystem(scheme).open_input_file(path) as file:
-            yield pa.parquet.ParquetFile(file, buffer_size=_CHUNK)
+            # Buffering in advance holds the whole file; it is for stores whose requests take long.
+            yield pa.parquet.ParquetFile(file, buffer_size=_CHUNK, pre_buffer=scheme != "file")
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidRequest.from_faults(Fault(("source",), f"{url} must be readable Parquet: {error}")) from error
 

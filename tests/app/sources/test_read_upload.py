@@ -204,3 +204,19 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(InvalidRequest):
         read_in_batches(path, FEATURES)
+
+
+def test_memory_does_not_grow_with_a_parquet_file(tmp_path: Path) -> None:
+    rows, path = 1_500_000, tmp_path / "table"
+    rng = np.random.default_rng(0)
+    table = pa.table({"truth": rng.integers(0, 2, rows)} | {name: rng.random(rows) for name in "abc"})
+    pa.parquet.write_table(table, path, row_group_size=100_000)
+    del table
+    before, seen = pa.total_allocated_bytes(), list[int]()
+
+    def note_memory(done: int, total: int, message: str) -> None:
+        seen.append(pa.total_allocated_bytes() - before)
+
+    source = DatasetSource(upload="0" * 32, sample_rows=100)
+    read_uploaded_table(path, source, parse_spec(json.dumps(FEATURES)), note_memory, scratch=tmp_path, max_bytes=MOST)
+    assert max(seen) < path.stat().st_size / 2
