@@ -38,8 +38,8 @@ def require_own_work(context: AppContext, team: str) -> None:
     settings = context.settings
     if settings.api_keys and team != context.payer.team and settings.find_quota(team).names is not None:
         raise Forbidden(
-            f"team {team!r} pays for this batch, the key is of team {context.payer.team!r} (PARSIMONY_TEAM_QUOTAS); use "
-            "a key of that team"
+            f"team {team!r} pays for this batch, the key is of team {context.payer.team!r} (PARSIMONY_TEAM_QUOTAS); "
+            "use a key of that team"
         )
 
 
