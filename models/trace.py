@@ -74,7 +74,7 @@ class Trace:
         observed: (n, m), the quality of calls, NaN without a call. It is set if ``quality`` includes estimates for
             missing calls; otherwise it is (0, 0).
         observed_costs: (n, m), like ``observed``, for ``costs``.
-        own_costs: (n, m), costs without set-up groups; (0, 0) if the spec has no groups.
+        own_costs: (n, m), costs without set-up groups; (0, 0) without groups, and in partial traces.
         setup_costs: (n, G), cost of each set-up group; (0, 0) without groups.
     """
 
@@ -123,7 +123,10 @@ class Trace:
     @property
     def separate_costs(self) -> Floats:
         """Costs of the classifiers without set-up groups, then of the groups, (n, m + G)."""
-        return np.concatenate((self.own_costs, self.setup_costs), axis=1) if self.spec.setup else self.costs
+        if not self.spec.setup:
+            return self.costs
+        own = self.own_costs if self.own_costs.size else self.costs - self.setup_costs @ _find_needs(self.spec)
+        return np.concatenate((own, self.setup_costs), axis=1)
 
     @property
     def item_codes(self) -> Int64s:
@@ -327,12 +330,21 @@ def _evaluate_costs(
 def _evaluate_setup(
     spec: TraceSpec, own: Floats, at: Floats, is_partial: bool, faults: list[Fault]
 ) -> dict[str, Floats]:
-    """Return the fields of a trace with set-up groups: costs with and without them; {} without groups."""
+    """Return the fields of a trace with set-up groups: costs with and without them; {} without groups.
+
+    Costs of missing calls are estimated later, so partial traces have no costs without groups.
+    """
     if not spec.setup:
         return {}
-    if is_partial:
-        reason = "requires that every classifier was called for every item; add its cost to the classifiers' costs"
-        faults.append(Fault(("spec", "setup"), reason))
-    groups = stack_columns([evaluate_cost(at, group.name, group.cost, faults) for group in spec.setup], len(at))
-    needs = np.array([[each.name in group.classifiers for each in spec.classifiers] for group in spec.setup])
-    return {"costs": own + groups @ needs, "own_costs": own, "setup_costs": groups}
+    columns = [
+        group.cost if isinstance(group.cost, int | float) else evaluate_cost(at, group.name, group.cost, faults)
+        for group in spec.setup
+    ]
+    groups = stack_columns(columns, len(at))
+    alone = own + groups @ _find_needs(spec)
+    return {"costs": alone, "setup_costs": groups} | ({} if is_partial else {"own_costs": own})
+
+
+def _find_needs(spec: TraceSpec) -> Bools:
+    """Return which set-up groups each classifier needs, (G, m)."""
+    return np.array([[each.name in group.classifiers for each in spec.classifiers] for group in spec.setup])

@@ -184,7 +184,8 @@ class TraceSpec(HasLosses, HasWeights):
     def _fits_together(self) -> "TraceSpec":
         require_unique_names("classifier name", (classifier.name for classifier in self.classifiers))
         self._refuse_other_resources()
-        check_setup(self.setup, [classifier.name for classifier in self.classifiers], "classifier")
+        rejects = [REJECT] if self.reject_cost is not None else []
+        check_setup(self.setup, [*(classifier.name for classifier in self.classifiers), *rejects], "classifier")
         check_time_unit({each.name: each.time for each in self.cost_specs}, self.unit, self.time_unit)
         for name in ("item", "weights"):
             column = getattr(self, name)

@@ -46,6 +46,15 @@ def classifier_columns(names: Sequence[str]) -> Columns:
     return {name: tuple(f"{name}.{field}" for field in CLASSIFIER_FIELDS) for name in names}
 
 
+def setup_columns(groups: Sequence[str]) -> Columns:
+    """Return the columns of set-up groups by name.
+
+    >>> setup_columns(["transcribe"])
+    {'transcribe': ('transcribe.cost',)}
+    """
+    return {name: (f"{name}.cost",) for name in groups}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompleteItems:
     """Complete items.
@@ -120,6 +129,11 @@ class CompleteItems:
             message = f"must be a number from {minimum:g} to {maximum:g}, got {cell!r}"
             raise self.make_fault(index, "values", column, message=message)
         return float(cell)
+
+    def read_setup_costs(self, index: int, groups: Sequence[str], means: Floats) -> Floats:
+        """Return the costs of set-up groups for an item, (G,): the declared ones, else their means."""
+        declared = [self.read_cell_number(index, f"{name}.cost", 0.0) for name in groups]
+        return np.array([mean if own is None else own for own, mean in zip(declared, means.tolist(), strict=True)])
 
     def shift_fault(self, error: InvalidRequest) -> InvalidRequest:
         """Return an error with indices into the request instead of this slice."""
@@ -256,6 +270,8 @@ def _trace_values(trace: Trace) -> Iterator[dict[str, Any]]:
                 values[f"{name}.loss"] = loss_scale * (1 - quality[row][j])
             values[f"{name}.cost"] = costs[row][j]
             values[f"{name}.confidence"] = None if sure[row][j] != sure[row][j] else sure[row][j]
+        for group, cost in zip(trace.spec.setup, trace.setup_costs[row] if trace.spec.setup else (), strict=True):
+            values[f"{group.name}.cost"] = float(cost)
         yield values
 
 

@@ -34,7 +34,8 @@ def require_compatible_dataset(kind: AnyKind, plan: Plan, dataset: Dataset, unit
 
 
 def _missing_names(kind: AnyKind, plan: Plan, facts: DatasetFacts) -> list[str]:
-    names = [name for name in kind.item_columns(plan) if name != REJECT]
+    skipped = {REJECT, *getattr(plan, "setup_names", ())}
+    names = [name for name in kind.item_columns(plan) if name not in skipped]
     if facts.classifiers:
         return [name for name in names if name not in facts.classifiers]
     return [name for name in names if not set(kind.item_columns(plan)[name]) <= {*facts.columns}]

@@ -105,12 +105,15 @@ class SetupContents:
         groups = SetupGroups.from_names(classifiers, self.setup_classifiers)
         return SharedSetup(groups, self.setup_costs, self.setup_worst_times)
 
-    def sum_setup(self, called: Collection[str], earlier: Collection[str] = ()) -> float:
-        """Return the mean cost of the groups that the called classifiers need, and that no earlier call has set up."""
+    def sum_setup(self, called: Collection[str], earlier: Collection[str] = (), costs: Floats | None = None) -> float:
+        """Return the cost of the groups that the called classifiers need, and that no earlier call has set up.
+
+        costs: (G,); None for the means.
+        """
         needed = [
             not set(called).isdisjoint(group) and set(earlier).isdisjoint(group) for group in self.setup_classifiers
         ]
-        return float(self.setup_costs[np.array(needed, dtype=bool)].sum())
+        return float((self.setup_costs if costs is None else costs)[np.array(needed, dtype=bool)].sum())
 
     def start_pricing(self, classifiers: Sequence[str], earlier: Collection[str] = ()) -> SetupPricing | None:
         """Return the pricing of a run; None without groups."""

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -24,7 +24,7 @@ from app.store.repositories import Repositories
 from app.store.table_types import PARQUET
 from app.store.uploads import limit_memory, parse_spec, read_dataset, run_in_reader
 from models import Dataset
-from models.errors import Fault, InvalidRequest, PayloadTooLarge
+from models.errors import Fault, InvalidRequest, PayloadTooLarge, UnknownArtifact
 from models.recording import FreezeRequest, FrozenDataset, RecordingSpec, TimeRange, UsedRows, timestamp_to_seconds
 
 MAX_ROWS = 500_000
@@ -37,6 +37,7 @@ class RecordingFreeze:
 
     Attributes:
         max_bytes: limit of the dataset's table.
+        setup: set-up groups of the recorded artifact, as its summary has them.
     """
 
     folder: Path
@@ -44,6 +45,7 @@ class RecordingFreeze:
     unit: str
     times: TimeRange
     max_bytes: int
+    setup: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,31 @@ def load_by_name(
 def _plan_freeze(name: str, times: TimeRange, repos: Repositories, writer: RecordingWriter) -> RecordingFreeze:
     stored = repos.recordings.get(name)
     folder, limit = writer.folder_of(stored.id), repos.settings.max_body_bytes
-    return RecordingFreeze(folder, stored.spec, stored.unit, times, limit)
+    return RecordingFreeze(folder, stored.spec, stored.unit, times, limit, _read_setup(stored.spec, repos))
+
+
+def _read_setup(spec: RecordingSpec, repos: Repositories) -> Sequence[Mapping[str, Any]]:
+    """Return the set-up groups of the recorded artifact; none if it has been deleted."""
+    if spec.artifact is None:
+        return ()
+    try:
+        record = repos.artifacts.get_record(spec.artifact.kind, spec.artifact.name)
+    except UnknownArtifact:
+        return ()
+    return tuple(record.summary.get("setup", ()))
+
+
+def _list_setup(groups: Sequence[Mapping[str, Any]], classifiers: Sequence[str]) -> list[dict[str, Any]]:
+    """Return set-up groups as a trace's spec has them, for its classifiers."""
+    listed = [
+        {
+            "name": group["name"],
+            "cost": group["cost"],
+            "classifiers": [name for name in group.get("classifiers", group.get("features")) if name in classifiers],
+        }
+        for group in groups
+    ]
+    return [group for group in listed if group["classifiers"]]
 
 
 def freeze_recording(work: RecordingFreeze, dataset: str, store: DatasetStore, created_at: str) -> FrozenDataset:
@@ -126,6 +152,8 @@ def _make_trace(work: RecordingFreeze) -> tuple[Dataset, UsedRows]:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in frozen.unused.most_common())
         message = f"must have a row that can be used, got {len(rows):,} rows ({reasons or 'none'})"
         raise InvalidRequest.from_faults(Fault(("since",), message))
+    setup = _list_setup(work.setup, [each["name"] for each in frozen.spec["classifiers"]])
+    frozen.spec.update({"setup": setup} if setup else {})
     used = UsedRows(recorded_rows=len(rows), unused=dict(frozen.unused.most_common()))
     return validate_frozen_trace(frozen, work.max_bytes), used
 

@@ -292,7 +292,7 @@ def _describe_call(
         "classifier": result.name,
         "label": None if is_content and not keeps else result.label,
         "confidence": result.confidence,
-        "cost": run.pricing.cost_of(result),
+        "cost": run.pricing.cost_of(replace(result, setup_cost=0.0)),  # datasets have set-up groups of their own
         "seconds": result.seconds,
         "propensity": propensity,
         "is_explored": is_explored,

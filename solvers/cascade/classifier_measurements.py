@@ -114,7 +114,7 @@ def measure_times(dataset: Trace, rows: Int64s, columns: Int64s, quantile: float
     Worst-case times of a classifier and of its groups are separate quantiles, so sums of them are upper bounds for
     every set of classifiers.
     """
-    own = dataset.own_costs if dataset.spec.setup else dataset.costs
+    own = dataset.separate_costs
     times = np.array([measure_execution_times(own[rows, j], quantile) for j in columns.tolist()])
     if dataset.spec.setup:
         setup = np.array([measure_execution_times(each, quantile) for each in dataset.setup_costs[rows].T])

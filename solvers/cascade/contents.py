@@ -58,12 +58,17 @@ class CascadeContents(FrontierContents):
     """(k,) mean duration on holdout rows."""
     duration_errors: Amounts = field(default_factory=lambda: np.empty(0))
     """(k,) standard errors of ``durations``."""
+    step_setup_costs: Amounts = field(default_factory=lambda: np.empty(0))
+    """(G,) mean costs of set-up groups on the build half, which ``execution_times`` include."""
+    step_setup_worst_times: Amounts = field(default_factory=lambda: np.empty(0))
+    """(G,) worst-case times of set-up groups on the build half."""
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         times = self.thresholds, self.execution_times, self.worst_case_times
         durations = self.maximum_durations, self.expected_durations
         measured = self.accuracies, self.durations, self.duration_errors
-        return *times, *durations, self.offsets, self.members, self.reaching, *measured
+        setup = self.step_setup_costs, self.step_setup_worst_times
+        return *times, *durations, self.offsets, self.members, self.reaching, *measured, *setup
 
     def check(self) -> None:
         """Raise InvalidRequest for inconsistent arrays, because plans may come from untrusted bytes."""
@@ -82,7 +87,8 @@ class CascadeContents(FrontierContents):
             == self.accuracies.shape,
             "a lower bound of at least 0": self.lower_bound >= 0,
             "set-up groups with costs and worst-case times": self.has_valid_setup((*self.names, *self.point_names))
-            and self.setup_costs.shape == self.setup_worst_times.shape,
+            and self.setup_costs.shape == self.setup_worst_times.shape
+            and self.step_setup_costs.shape == self.step_setup_worst_times.shape == self.setup_costs.shape,
             "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
             "increasing maximum durations": bool((self.maximum_durations[1:] > self.maximum_durations[:-1]).all()),
             f"at most {MAX_CALLS} calls per step": bool((ends[1:] - ends[:-1] <= MAX_CALLS).all()),

@@ -18,7 +18,7 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
     """Replay every item through the cascade that is decided for it.
 
     A call costs what the item declares, else the classifier's mean execution time. Each set-up group that the calls
-    need adds its mean cost once.
+    need adds its declared cost, else its mean cost, once.
 
     Complexity: O(k) for k calls of an item.
     """
@@ -78,7 +78,7 @@ def _sum_costs(plan: CascadePlan, called: Sequence[CascadeStep], items: Complete
         means = plan.exclude_setup({name: plan.times_alone[name][0] for name in means})
     declared = {name: items.read_cell_number(at, f"{name}.cost", 0.0) for name in means}
     own = (mean if (cost := declared[name]) is None else cost for name, mean in means.items())
-    return sum(own) + plan.sum_setup(means)
+    return sum(own) + plan.sum_setup(means, costs=items.read_setup_costs(at, plan.setup_names, plan.setup_costs))
 
 
 def list_operating_points(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:

@@ -138,8 +138,9 @@ def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured
         useful, last, "independent" if options.dependence == "joint" else options.dependence
     )
     order = [measured.index_of(k.name) for k in (*problem.idk, last)]
-    setup = share_setup(dataset, build, np.array(measured.columns)[order], options.worst_case_quantile)
-    problem = replace(problem, setup=setup.average_rows())
+    columns, no_columns = np.array(measured.columns)[order], np.arange(0)
+    setup = share_setup(dataset, build, columns, options.worst_case_quantile).average_rows()
+    problem = replace(problem, setup=setup)
     if options.dependence == "joint" or len(setup):
         _refuse_many_classifiers(problem, options)
     if options.dependence == "joint":
@@ -166,7 +167,9 @@ def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured
         discarded=tuple(sorted((name, reason) for name, reason in reasons.items() if reason is not None)),
         lower_bound=proved,
         **measure_setup(dataset),
-        setup_worst_times=share_setup(dataset, build, np.arange(0), options.worst_case_quantile).worst,
+        setup_worst_times=share_setup(dataset, np.arange(dataset.rows), no_columns, options.worst_case_quantile).worst,
+        step_setup_costs=setup.costs,
+        step_setup_worst_times=setup.worst,
     )
 
 
@@ -175,7 +178,7 @@ def _exclude_setup(dataset: Trace, build: Int64s, classifier: Classifier) -> Cla
     if not dataset.spec.setup:
         return classifier
     place = [each.name for each in dataset.spec.classifiers].index(classifier.name)
-    mean, _ = measure_execution_times(dataset.own_costs[build, place], 1.0)
+    mean, _ = measure_execution_times(dataset.separate_costs[build, place], 1.0)
     return classifier.model_copy(update={"execution_time": mean})
 
 

@@ -25,7 +25,7 @@ from solvers.cascade.evaluate import evaluate, list_operating_points
 from solvers.cascade.fit import check_dataset, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.setting_replays import replay_settings
-from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes, classifier_columns
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes, classifier_columns, setup_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.running import run_with_local_decisions
 from solvers.savings import SettingReplay
@@ -100,7 +100,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
 
     def item_columns(self, plan: CascadePlan) -> Columns:
         """Return label, confidence, cost, and correctness of each classifier."""
-        return classifier_columns(self.list_called_names(plan))
+        return {**classifier_columns(self.list_called_names(plan)), **setup_columns(plan.setup_names)}
 
     def evaluate(
         self, plan: CascadePlan, limits: CascadeLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
@@ -145,8 +145,9 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         alone = dict(zip(plan.names, plan.execution_times.tolist(), strict=True))
         if is_of_point:
             alone |= dict(zip(plan.point_names, plan.point_times.tolist(), strict=True))
-        runner = run_with_local_decisions(steps, setup=plan.start_pricing(tuple(alone)))
-        return StartedRun(decision, runner, plan.exclude_setup(alone))
+        setup = plan if is_of_point else plan.step_setup
+        runner = run_with_local_decisions(steps, setup=setup.start_pricing(tuple(alone)))
+        return StartedRun(decision, runner, setup.exclude_setup(alone))
 
     def mean_costs(self, plan: CascadePlan) -> Mapping[str, float]:
         """Return the mean cost of each classifier."""

@@ -24,6 +24,7 @@ from solvers.base import check_excluded_names, format_number, prepare_plan, roun
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.point_selection import PointMixture, PointSelector
+from solvers.shared_setup import SetupContents
 
 
 class HoldoutResult(NamedTuple):
@@ -54,11 +55,26 @@ class CascadePlan(CascadeContents):
         return {self._cascade(step): HoldoutResult(*each) for step, each in enumerate(zip(*columns, strict=True))}
 
     @cached_property
+    def step_setup(self) -> SetupContents:
+        """The set-up groups with the costs and times of the build half, which cascades for deadlines have."""
+        return SetupContents(
+            setup_names=self.setup_names,
+            setup_classifiers=self.setup_classifiers,
+            setup_costs=self.step_setup_costs,
+            setup_worst_times=self.step_setup_worst_times,
+        )
+
+    @cached_property
+    def step_times(self) -> dict[str, tuple[float, float]]:
+        """Mean and worst-case time of each classifier alone in cascades for deadlines, with its set-up groups."""
+        columns = self.execution_times.tolist(), self.worst_case_times.tolist()
+        return dict(zip(self.names, zip(*columns, strict=True), strict=True))
+
+    @cached_property
     def times_alone(self) -> dict[str, tuple[float, float]]:
-        """Mean and worst-case time of each classifier alone, with its set-up groups."""
-        columns = (*self.names, *self.point_names), (*self.execution_times, *self.point_times)
-        worst = *self.worst_case_times, *self.point_worst_times
-        return {name: (float(mean), float(most)) for name, mean, most in zip(*columns, worst, strict=True)}
+        """Mean and worst-case time of each classifier alone in points, else in cascades for deadlines."""
+        columns = self.point_times.tolist(), self.point_worst_times.tolist()
+        return self.step_times | dict(zip(self.point_names, zip(*columns, strict=True), strict=True))
 
     @cached_property
     def _step_answers(self) -> list[dict[str, Any] | None]:
@@ -118,7 +134,7 @@ class CascadePlan(CascadeContents):
             else:
                 reached = max(most, step.probability_of_reaching)
                 steps.append(step.model_copy(update={"probability_of_reaching": reached}))
-        steps = self._update_times(steps)
+        steps = self._update_times(steps, of_point=decision.algorithm == "frontier")
         changed = {
             "cascade": tuple(step.classifier for step in steps),
             "steps": tuple(steps),
@@ -258,7 +274,7 @@ class CascadePlan(CascadeContents):
             "optimal": False,
             "lower_bound": float(self.point_times.min()),
             "discarded": (),
-            "steps": tuple(self._update_times(steps)),
+            "steps": tuple(self._update_times(steps, of_point=True)),
         }
 
     @property
@@ -295,7 +311,7 @@ class CascadePlan(CascadeContents):
     def continuations(self) -> Continuations:
         """States from which a run can continue; computed at first use."""
         times = self.execution_times, self.worst_case_times
-        setup = self.share_setup(self.names)
+        setup = self.step_setup.share_setup(self.names)
         return Continuations.from_plan_arrays(*times, self.offsets, self.members, self.reaching, setup)
 
     def continue_from(self, called: Sequence[str], remaining_time: float) -> tuple[CascadeStep, ...] | None:
@@ -316,12 +332,12 @@ class CascadePlan(CascadeContents):
         for k in continuation:
             steps.append(self._step(k, continuations.reaching.get(state, 1.0)))
             state |= {k}
-        return tuple(self._update_times(steps, called))
+        return tuple(self._update_times(steps, called, of_point=False))
 
     def keep_steps_in_time(
         self, steps: Sequence[CascadeStep], called: Sequence[str], remaining_time: float
     ) -> list[CascadeStep]:
-        """Return the last of the further steps of a cascade, and before it those that are in time.
+        """Return the last of the further steps of a point, and before it those that are in time.
 
         Args:
             called: classifiers that have been called; they have set up their groups.
@@ -330,17 +346,23 @@ class CascadePlan(CascadeContents):
         *others, last = (step for step in steps if step.classifier not in called)
         kept: list[CascadeStep] = []
         for step in others:
-            tried = self._update_times([*kept, step, last], called)
+            tried = self._update_times([*kept, step, last], called, of_point=True)
             if sum(each.worst_case_time for each in tried) <= remaining_time:
                 kept.append(step)
-        return self._update_times([*kept, last], called)
+        return self._update_times([*kept, last], called, of_point=True)
 
-    def _update_times(self, steps: Sequence[CascadeStep], called: Sequence[str] = ()) -> list[CascadeStep]:
-        """Return consecutive steps with their times after the earlier calls, which have set up their groups."""
+    def _update_times(
+        self, steps: Sequence[CascadeStep], called: Sequence[str] = (), *, of_point: bool
+    ) -> list[CascadeStep]:
+        """Return consecutive steps with their times after the earlier calls, which have set up their groups.
+
+        of_point: whether the steps are those of a point; otherwise they are of a cascade for a deadline.
+        """
         if not self.setup_names:
             return list(steps)
         names, updated = [*called, *(step.classifier for step in steps)], list[CascadeStep]()
-        setup, alone = self.share_setup(names), self.times_alone
+        setup = (self if of_point else self.step_setup).share_setup(names)
+        alone = self.times_alone if of_point else self.step_times
         for at, step in enumerate(steps, start=len(called)):
             saved = float(setup.compute_saved_costs(at, range(at))), setup.compute_saved_worst(at, range(at))
             time, worst = alone[step.classifier]
@@ -379,7 +401,9 @@ class CascadePlan(CascadeContents):
             "lower_bound": expected if self.optimal else self.lower_bound,
             "discarded": tuple(Discarded(name=name, reason=reason) for name, reason in self.discarded),
             "steps": tuple(
-                self._update_times([self._step(int(self.members[i]), float(self.reaching[i])) for i in calls])
+                self._update_times(
+                    [self._step(int(self.members[i]), float(self.reaching[i])) for i in calls], of_point=False
+                )
             ),
         }
 

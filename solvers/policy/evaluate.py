@@ -33,7 +33,7 @@ def item_columns(plan: PolicyPlan) -> Columns:
 def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, columns: Columns) -> EvaluationOutcomes:
     """Roll out every item through the DAG.
 
-    Costs are the items' declared costs, else the mean costs of the sensors; set-up groups have their mean costs.
+    Costs are the items' declared costs, else the mean costs of the sensors; so are those of set-up groups.
     """
     target = PolicyTarget(**copy_shared_fields(limits, PolicyTarget))
     widths = plan.column_counts()
@@ -41,8 +41,9 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     ran = plan.run(plan.cells_of_items(complete), items.ids, target)
     paths = tuple(plan.acquired_sensors(nodes) for nodes in ran.walks.nodes)
     prices = dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
-    setup = plan.setup.append_groups(plan.members[ran.walks.ends])[:, len(plan.sensors) :] @ plan.setup_costs
-    costs = setup + [
+    touched = plan.setup.append_groups(plan.members[ran.walks.ends])[:, len(plan.sensors) :]
+    groups = [items.read_setup_costs(at, plan.setup_names, plan.setup_costs) for at in range(len(items))]
+    costs = (touched * np.array(groups)).sum(axis=1) + [
         sum(prices[name] if (own := items.read_cell_number(at, f"{name}.cost", 0.0)) is None else own for name in path)
         for at, path in enumerate(paths)
     ]

@@ -11,7 +11,7 @@ from models.policy import PolicyEvaluateRequest, PolicyOptions, PolicyQuery, Pol
 from models.run import RunItem, RunLimits
 from parsimony.runs.policy import run_policy
 from solvers.base import IN_PROCESS, BuildContext, FitResult, ModelRunner, read_row_count
-from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes, setup_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.policy.estimates import estimate_outcomes
 from solvers.policy.evaluate import evaluate, item_columns, list_operating_points
@@ -88,14 +88,14 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         return plan.time_unit
 
     def item_columns(self, plan: PolicyPlan) -> Columns:
-        """Return the columns of each sensor."""
-        return item_columns(plan)
+        """Return the columns of each sensor and, for classifiers, the costs of set-up groups."""
+        return {**item_columns(plan), **setup_columns(() if plan.columns else plan.setup_names)}
 
     def evaluate(
         self, plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> EvaluationOutcomes:
         """Roll out items through the DAG."""
-        return evaluate(plan, limits, items, self.item_columns(plan))
+        return evaluate(plan, limits, items, item_columns(plan))
 
     def curve(self, plan: PolicyPlan, query: Any) -> Sequence[OperatingPoint]:
         """Return the operating points of the trade-off curve."""

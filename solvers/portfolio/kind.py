@@ -21,7 +21,7 @@ from models.run import RunItem, RunLimits
 from parsimony.runs.portfolio import run_portfolio
 from parsimony.runs.steps import REJECT
 from solvers.base import IN_PROCESS, BuildContext, FitResult, ModelRunner, read_row_count
-from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes, classifier_columns
+from solvers.evaluation import Columns, CompleteItems, EvaluationOutcomes, classifier_columns, setup_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.portfolio.assigner import PortfolioAssigner
 from solvers.portfolio.candidates import list_candidates
@@ -120,7 +120,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
 
     def item_columns(self, plan: PortfolioPlan) -> Columns:
         """Return the columns of label, confidence, cost, and correctness of each classifier."""
-        return classifier_columns(self.list_called_names(plan))
+        return {**classifier_columns(self.list_called_names(plan)), **setup_columns(plan.setup_names)}
 
     def evaluate(
         self, plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS

@@ -24,14 +24,13 @@ def list_cost_functions(
     depends on size.
 
     Args:
-        embedder: the classifier that computes the embeddings, whose set-up groups the others exclude.
+        embedder: the classifier that computes the embeddings; costs exclude its set-up groups.
     """
     by_name, groups = {classifier.name: classifier for classifier in dataset.spec.classifiers}, dataset.spec.setup
     needs = SetupGroups.from_spec(dataset.spec)
     needed = needs.members[:, [list(by_name).index(name) for name in names]].T if groups else np.empty((len(names), 0))
     if groups and embedder in names:
-        done = needed[names.index(embedder)]
-        needed = needed & (~done | (np.array(names) == embedder)[:, None])
+        needed = needed & ~needed[names.index(embedder)]
     setup = dataset.setup_costs.mean(axis=0) if groups else np.empty(0)
     costs: list[TraceCost | Cost] = [*(by_name[name].cost for name in names), *(group.cost for group in groups)]
     powers, each = _collect_terms(costs, means - needed @ setup, len(dataset.spec.size_columns))

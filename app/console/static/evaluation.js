@@ -9,11 +9,19 @@ const TABLE = /\.(npy|parquet)$/i;
 const TEXTS = new Set(["id", "truth"]);
 const NUMBERS = new Set(["size", "weight"]);
 
-/** Split a line of CSV into cells; quotes as in RFC 4180. */
-const cellsOf = (line) =>
-  [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) =>
-    quoted === undefined ? plain : quoted.replaceAll('""', '"'),
-  );
+const unreadable = (message) => Object.assign(new Error(message), { status: 0 });
+
+/** Read the rows of CSV (RFC 4180): quoted cells may have commas, quotes, and line breaks. */
+function rowsOf(text) {
+  const rows = [[]];
+  for (const [whole, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r?\n|$)/g)) {
+    rows.at(-1).push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+    if (end === "") break;
+    if (end !== ",") rows.push([]);
+    if (!whole) break;
+  }
+  return rows.filter((row) => row.length > 1 || row[0]?.trim());
+}
 
 /** Return a cell as a number, if it is one; labels stay text, and empty cells are unknown. */
 function valueOf(name, cell) {
@@ -21,9 +29,10 @@ function valueOf(name, cell) {
   return name.endsWith(".label") || !Number.isFinite(Number(cell)) ? cell : Number(cell);
 }
 
-function itemOf(names, line) {
+function itemOf(names, cells, row) {
+  if (cells.length > names.length) throw unreadable(`row ${row + 1} has ${cells.length} cells, the header ${names.length}`);
   const item = { values: {} };
-  cellsOf(line).forEach((cell, at) => {
+  cells.forEach((cell, at) => {
     const name = names[at];
     if (TEXTS.has(name)) item[name] = cell || null;
     else if (NUMBERS.has(name)) item[name] = valueOf(name, cell);
@@ -34,9 +43,8 @@ function itemOf(names, line) {
 
 /** Read items from CSV: columns `id`, `truth`, `size`, `weight`, and the artifact's columns. */
 function itemsOf(text) {
-  const [head = "", ...lines] = text.replace(/^\uFEFF/, "").split(/\r?\n/).filter((line) => line.trim());
-  const names = cellsOf(head);
-  return lines.map((line) => itemOf(names, line));
+  const [names = [], ...rows] = rowsOf(text.replace(/^\uFEFF/, ""));
+  return rows.map((cells, row) => itemOf(names, cells, row));
 }
 
 async function evaluateFile(file, path, limits) {

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from app.running.executor import CallPricing
 from app.store import codec
-from models import InvalidRequest, TraceSpec, dataset_from_columns
+from models import TraceSpec, dataset_from_columns
 from models.advice import AdviceLimits
 from models.cascade import CascadeOptions, CascadeQuery, Classifier
 from models.dataset_rows import dataset_to_columns
@@ -29,8 +29,9 @@ from solvers.cascade.frontier.acceptance_levels import AcceptanceProgram
 from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
 from solvers.cascade.problem import CascadeProblem, build_step_function, find_best_within
 from solvers.cascade.subset_search import count_unclassified, solve_set_states
-from solvers.evaluation import CompleteItems
+from solvers.evaluation import CompleteItems, items_from_dataset
 from solvers.kind import RunContext
+from solvers.partial_traces import impute_uncalled
 from solvers.running import Runner
 from solvers.shared_setup import SharedSetup
 from solvers.trace_baselines import replay_baselines_on, replay_trace_baselines
@@ -300,7 +301,24 @@ def test_advice_compares_costs_that_count_groups_once() -> None:
     assert all(0 < one.cost <= cost_of(OWN) for one in advised["kinds"])
 
 
-SIZED = [{"name": "transcribe", "cost": {"polynomial": [1.0, 0.5]}, "classifiers": ["keywords", "small", "large"]}]
+def test_items_with_costs_of_their_groups_are_charged_these() -> None:
+    columns = calls_columns(200, 8) | {"minutes": np.arange(200) % 10 + 1.0}
+    spec = TraceSpec.model_validate(calls_spec(size="minutes", setup=SIZED))
+    trace: Any = dataset_from_columns(spec, columns, embed_calls(200, 8))
+    for kind in OPTIONS:
+        plan = KINDS[kind].fit(trace, OPTIONS[kind], make_generator(0), BuildContext()).plan
+        items = items_from_dataset(trace)
+        items = items if kind == "portfolio" else replace(items, embeddings=None)
+        found = KINDS[kind].evaluate(plan, KINDS[kind].limits.model_validate(LIMITS[kind]), items)
+        for row, path in enumerate(found.paths):
+            shared = 1 + 0.5 * columns["minutes"][row] if {*path} & {*SIZED[0]["classifiers"]} else 0.0
+            assert found.costs[row] == pytest.approx(sum(OWN[name] for name in path) + shared)
+
+
+SIZED: list[dict[str, Any]] = [
+    {"name": "transcribe", "cost": {"polynomial": [1.0, 0.5]}, "classifiers": ["keywords", "small", "large"]},
+    {"name": "nothing", "cost": 0, "classifiers": ["voice"]},
+]
 
 
 def test_costs_of_groups_may_depend_on_the_size() -> None:
@@ -327,6 +345,22 @@ def test_embeddings_by_a_classifier_set_up_its_groups() -> None:
     for setting in KINDS["portfolio"].replay_settings(plan, calls(200, seed=4)):
         possible = {round(cost_of({"keywords", name}), 9) for name in OWN}
         assert {*setting.replay.costs.round(9)} <= possible
+
+
+def test_a_portfolio_whose_embedder_has_a_measured_cost_and_a_sized_group() -> None:
+    spec = calls_spec(size="minutes", setup=SIZED)
+    spec["classifiers"][0]["cost"] = {"column": "keywords ct"}
+    columns = calls_columns(300) | {"minutes": np.arange(300) % 10 + 1.0, "keywords ct": np.full(300, 0.5)}
+    trace = dataset_from_columns(TraceSpec.model_validate(spec), columns, embed_calls(300))
+    options = PortfolioOptions(feature_classifier="keywords", pareto_only=False)
+    plan: Any = KINDS["portfolio"].fit(trace, options, make_generator(0), BuildContext()).plan
+    costs = plan.query_costs(KINDS["portfolio"].query.model_validate({"query": [0, 0, 0], "size": 8}))
+    assert dict(zip(plan.classifiers, costs.tolist(), strict=True)) == {
+        "keywords": 0.0,
+        "small": 1.0,
+        "large": 4.0,
+        "voice": 3.0,
+    }
 
 
 def test_measured_costs_are_kept_without_groups() -> None:
@@ -363,6 +397,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"setup": [{"name": "x", "cost": 1, "classifiers": []}]}, "at least 1 item"),
     ({"setup": [{"name": "x", "cost": 1, "features": ["small"]}]}, "features"),
     ({"setup": [{"name": "x", "cost": 1, "time": 2, "classifiers": ["small"]}]}, "'x' has one"),
+    ({"setup": [{"name": "reject", "cost": 1, "classifiers": ["small"]}], "reject_cost": 9}, "got 'reject'"),
     ({"setup": SIZED}, "the cost of 'transcribe' depends on 1 sizes"),
 ]
 
@@ -374,13 +409,19 @@ def test_refusals_name_the_group_and_the_number(fields: dict[str, Any], words: s
     assert words in str(caught.value)
 
 
-def test_partial_traces_are_refused() -> None:
-    columns = calls_columns(20)
-    columns["large says"] = np.where(np.arange(20) == 3, None, columns["large says"])
-    columns["large sure"][3] = np.nan
-    with pytest.raises(InvalidRequest) as caught:
-        dataset_from_columns(TraceSpec.model_validate(calls_spec()), columns)
-    assert caught.value.faults[0].loc == ("spec", "setup")
+def test_partial_traces_estimate_costs_with_groups() -> None:
+    columns = calls_columns(400)
+    uncalled = np.arange(400) % 4 == 3
+    columns["large says"] = np.where(uncalled, None, columns["large says"])
+    columns["large sure"][uncalled] = np.nan
+    spec = TraceSpec.model_validate(calls_spec())
+    trace: Any = dataset_from_columns(spec, columns, embed_calls(400))
+    assert trace.separate_costs[0] == pytest.approx([*OWN.values(), *(cost for cost, _ in SETUP.values())])
+    plan: Any = (
+        KINDS["portfolio"].fit(impute_uncalled(trace, 0), PortfolioOptions(), make_generator(0), BuildContext()).plan
+    )
+    for name, mean in KINDS["portfolio"].mean_costs(plan).items():
+        assert mean == pytest.approx(cost_of([name]))
 
 
 def test_specs_without_groups_are_stored_as_before() -> None:
