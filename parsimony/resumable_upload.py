@@ -75,7 +75,7 @@ def upload_file(path: str | Path, upload_id: str | None, report: ReportUpload | 
         upload_id: an upload of the same file to continue; None for a new one.
         report: receives the progress after each part.
     Raises:
-        InvalidRequest: the upload to continue has another length than the file.
+        InvalidRequest: the upload to continue has another length than the file, or the file became shorter.
     """
     length, part_bytes = Path(path).stat().st_size, PART_BYTES
     if upload_id is None:
@@ -89,7 +89,11 @@ def upload_file(path: str | Path, upload_id: str | None, report: ReportUpload | 
                     offset = _read_offset((yield _request_offset(upload_id)), length)
                 else:
                     file.seek(offset)
-                    appended = yield request_part(upload_id, offset, file.read(part_bytes))
+                    part = file.read(min(part_bytes, length - offset))
+                    if not part:
+                        message = f"the file must keep its {length} bytes during the upload, got {offset}"
+                        raise InvalidRequest(message, code="invalid-request")
+                    appended = yield request_part(upload_id, offset, part)
                     offset, failures = int(_require_reply(appended).headers["upload-offset"]), 0
                 if report is not None:
                     report(UploadProgress(upload_id, offset, length))

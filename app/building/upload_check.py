@@ -1,5 +1,6 @@
 """Checks uploaded tables of any size, in a sandbox with limited memory, and stores samples of their rows."""
 
+import errno
 from contextlib import closing
 from functools import partial
 
@@ -13,6 +14,7 @@ from app.store.resumable_uploads import ResumableUploads
 from app.store.uploads import Spec, limit_memory, run_in_reader
 from models import Build, Dataset
 from models.dataset_source import DatasetSource, SourceFacts
+from models.errors import StoreRefused
 
 
 def store_uploaded_table(repos: Repositories, build: Build, spec: Spec, source: DatasetSource) -> None:
@@ -24,8 +26,12 @@ def store_uploaded_table(repos: Repositories, build: Build, spec: Spec, source: 
         InvalidRequest: the table is invalid, or reading it ended the sandbox.
     """
     imports = ("app.building.upload_check",)
-    with closing(Sandbox(repos.settings.build_timeout_s, imports)) as sandbox:
-        run_in_reader(sandbox, partial(_check_upload, build, spec, source))
+    uploads = ResumableUploads(repos.settings.find_upload_dir(), repos.settings.max_upload_bytes)
+    try:
+        with closing(Sandbox(repos.settings.build_timeout_s, imports)) as sandbox:
+            run_in_reader(sandbox, partial(_check_upload, build, spec, source))
+    finally:
+        uploads.clear_scratch(str(source.upload))  # if the sandbox ended early
     repos.builds.end_build(build.id, "succeeded", None)
 
 
@@ -49,6 +55,15 @@ def _check_upload(build: Build, spec: Spec, source: DatasetSource) -> None:
         uploads.hold_upload(str(source.upload)) as held,
     ):
         progress = make_progress_reporter(repos, build.id)
-        dataset, facts = read_uploaded_table(held.path, source, spec, progress, scratch=held.scratch, max_bytes=most)
+        try:
+            dataset, facts = read_uploaded_table(
+                held.path, source, spec, progress, scratch=held.scratch, max_bytes=most
+            )
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise StoreRefused(
+                "no room to unpack the upload in PARSIMONY_UPLOAD_DIR; free disk space and retry"
+            ) from error
         put_sampled_dataset(repos, build, dataset, facts)
         held.delete()

@@ -89,7 +89,9 @@ def _add_upload(
         with terminal.progress_bar(f"upload {table.name}") as report:
 
             def report_upload(done: UploadProgress) -> None:
-                interruption.hint = f"the upload is kept for a day; continue with --resume {done.upload_id}"
+                if not interruption.hint:
+                    interruption.hint = f"the upload is kept for a day; continue with --resume {done.upload_id}"
+                    terminal.get_console(stderr=True).print(f"upload {done.upload_id}", soft_wrap=True)
                 report(done.sent_bytes // _MEBIBYTE, done.total_bytes // _MEBIBYTE, "MiB")
 
             upload_id = service.upload_file(table, upload_id, report_upload)

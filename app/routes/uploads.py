@@ -159,7 +159,7 @@ def open_uploads(context: AppContext) -> ResumableUploads:
 
 
 async def _receive_bytes(request: Request, writer: UploadWriter) -> None:
-    """Write the body in chunks; what arrived before an error is written, too."""
+    """Write the body in chunks; what arrived before an error is written, too, and nothing twice."""
     writer.require_room(int(request.headers.get("content-length", 0)))
     chunks, received = request.stream(), bytearray()
     try:
@@ -167,10 +167,20 @@ async def _receive_bytes(request: Request, writer: UploadWriter) -> None:
             writer.require_room(len(received) + len(chunk))
             received += chunk
             if len(received) >= _WRITE_BYTES:
-                await asyncio.to_thread(writer.write, bytes(received))
-                received.clear()
+                full, received = bytes(received), bytearray()
+                await _write_in_thread(writer, full)
     finally:
-        writer.write(bytes(received))
+        await _write_in_thread(writer, bytes(received))
+
+
+async def _write_in_thread(writer: UploadWriter, data: bytes) -> None:
+    """Write bytes in a thread, completely, also if the request is cancelled meanwhile."""
+    writing = asyncio.ensure_future(asyncio.to_thread(writer.write, data))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.wait([writing])
+        raise
 
 
 async def _next_chunk(chunks: Any) -> bytes:

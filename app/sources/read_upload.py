@@ -43,6 +43,7 @@ def read_uploaded_table(
     survey = _survey_rows(batches, spec, progress)
     references = batches.convert_rows(survey.concat_references())
     spec = fill_confidence_scales(spec, to_columns(references)) if isinstance(spec, TraceSpec) else spec
+    _refuse_missing_columns(spec, references, batches.names)
     sampling = RowSampling(min(1.0, source.sample_rows / survey.rows), source.seed, spec.item)
     sample = _check_and_sample(batches, spec, references, sampling, progress)
     dataset = dataset_from_columns(spec, to_columns(sample))
@@ -75,6 +76,16 @@ def _survey_rows(batches: TableBatches, spec: Spec, progress: Progress) -> Table
     if not survey.rows:
         dataset_from_columns(spec, {name: np.empty(0) for name in batches.names})
     return survey
+
+
+def _refuse_missing_columns(spec: Spec, references: pa.Table, names: list[str]) -> None:
+    """Raise InvalidRequest for columns of the spec that the table lacks."""
+    try:
+        dataset_from_columns(spec, to_columns(references))
+    except InvalidRequest as error:
+        faults = [fault for fault in error.faults if fault.loc[0] == "table" and str(fault.loc[-1]) not in names]
+        if faults:
+            raise InvalidRequest.from_faults(*faults) from error
 
 
 def _check_and_sample(

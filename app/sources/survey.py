@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from numpy.typing import NDArray
 
 from app.store.uploads import to_columns
@@ -16,6 +17,9 @@ from models import FeaturesSpec, TraceSpec
 from models.columns import find_non_number
 
 _HEAD_ROWS = 1
+MAX_HEAD_BYTES = 2**21
+"""Bytes of representative rows after which the first rows of further batches are not picked."""
+_MISSING = ("", b"", None)
 
 
 class TableBatches(Protocol):
@@ -38,7 +42,7 @@ class TableBatches(Protocol):
 class TableSurvey:
     """The number of rows, and the representative rows of the batches so far.
 
-    These are the first rows of each batch, the rows with the least and the largest confidences, which determine their
+    These are the first rows of batches, the rows with the least and the largest confidences, which determine their
     scale, and the first cell that prevents a column from being read as numbers.
     """
 
@@ -48,14 +52,16 @@ class TableSurvey:
         self._numeric = [name for name in names if name not in spec.class_columns]
         self.rows = 0
         self._picked: list[pa.Table] = []
+        self._picked_bytes = 0
 
     def add_batch(self, raw: pa.Table, typed: pa.Table) -> None:
         """Count a batch, and pick rows of it."""
-        rows = set(range(min(_HEAD_ROWS, raw.num_rows)))
+        rows = set(range(min(_HEAD_ROWS, raw.num_rows))) if self._picked_bytes < MAX_HEAD_BYTES else set[int]()
         for name in set(self._extremes).intersection(typed.column_names):
             rows |= self._find_extremes(name, typed.column(name))
         rows |= self._find_texts(raw, typed)
         self._picked.append(raw.take(pa.array(sorted(rows), pa.int64())))
+        self._picked_bytes += self._picked[-1].nbytes
         self.rows += raw.num_rows
 
     def concat_references(self) -> pa.Table:
@@ -81,7 +87,10 @@ class TableSurvey:
             stored = raw.schema.field(name).type
             if _is_number(typed.schema.field(name).type if name in typed.column_names else stored, stored):
                 continue
-            row = find_non_number(raw.column(name).to_pylist())
+            column = raw.column(name)
+            is_missing = pa.compute.is_null(column) if name not in typed.column_names else typed.column(name).is_null()
+            cells = zip(column.to_pylist(), is_missing.to_pylist(), strict=True)
+            row = find_non_number("0" if missing or cell in _MISSING else cell for cell, missing in cells)
             if row is not None:
                 found.add(row)
                 self._numeric.remove(name)

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from models.dataset_source import UPLOAD_ID_PATTERN
 from models.errors import Conflict, Fault, InvalidRequest, PayloadTooLarge, StoreRefused, UnknownUpload
@@ -62,14 +62,16 @@ class HeldUpload:
 class UploadWriter:
     """Appends to an upload; no more than its length."""
 
-    def __init__(self, file: BinaryIO, state: UploadState) -> None:
+    def __init__(self, file: FileIO, state: UploadState) -> None:
         self._file, self.state, self.offset = file, state, state.offset
 
     def write(self, data: bytes) -> None:
-        """Append bytes."""
-        self._file.write(data)
-        self._file.flush()
-        self.offset += len(data)
+        """Append bytes; after an error, a part of them may have been appended."""
+        rest = memoryview(data)
+        while rest:
+            written = self._file.write(rest) or 0
+            self.offset += written
+            rest = rest[written:]
 
     def require_room(self, count: int) -> None:
         """Raise PayloadTooLarge if further bytes would exceed the upload's length."""
@@ -101,7 +103,7 @@ class ResumableUploads:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         free = shutil.disk_usage(self.folder).free
         if length > free:
-            message = f"no room for the upload in {self.folder}: {free} bytes are free, it has {length}"
+            message = f"no room for the upload: {free} bytes are free (PARSIMONY_UPLOAD_DIR), it has {length}"
             raise StoreRefused(f"{message}; free disk space and retry")
         upload_id = secrets.token_hex(16)
         own = self.folder / upload_id
@@ -126,7 +128,7 @@ class ResumableUploads:
 
         Raises Conflict if another request uses the upload, or if the offset is not its size.
         """
-        with self._lock(upload_id) as path, path.open("ab") as file:
+        with self._lock(upload_id) as path, FileIO(path, "ab") as file:
             state = self.get(upload_id)
             if offset != state.offset:
                 raise Conflict(f"Upload-Offset must be {state.offset}, got {offset}; continue there")
@@ -156,6 +158,10 @@ class ResumableUploads:
                 yield HeldUpload(path, scratch)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
+
+    def clear_scratch(self, upload_id: str) -> None:
+        """Delete the files that an ended check of an upload left behind."""
+        shutil.rmtree(self._find_folder(upload_id) / _SCRATCH, ignore_errors=True)
 
     def delete(self, upload_id: str) -> None:
         """Delete an upload; raises Conflict if another request or build uses it."""
@@ -187,7 +193,7 @@ class ResumableUploads:
         """Yield the path of an upload's bytes, while no other request or process uses it."""
         path = self._find_folder(upload_id) / _DATA
         try:
-            file = path.open("rb")
+            file = path.open("r+b")  # network file systems lock only files that are open for writing
         except FileNotFoundError as error:
             raise _unknown(upload_id) from error
         with file:

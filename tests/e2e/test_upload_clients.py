@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tusclient.client import TusClient
 
@@ -13,7 +14,7 @@ from app.store.datasets import hash_dataset
 from parsimony import AsyncParsimony, Parsimony
 from parsimony import resumable_upload as client_module
 from parsimony.errors import InvalidRequest, NotFound
-from parsimony.resumable_upload import UploadProgress
+from parsimony.resumable_upload import UploadProgress, upload_file
 from tests.app.sources.test_read_upload import TRACE, make_columns, read_in_memory, write_table
 from tests.e2e.test_sources import ended
 from tests.support.commands import ran
@@ -118,3 +119,16 @@ def test_an_upload_outlives_a_killed_server(tmp_path: Path, table: Path, monkeyp
         assert received(servers[1], upload_id) == table.read_bytes()
     finally:
         servers[-1].stop()
+
+
+def test_a_file_that_becomes_shorter_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"x" * 1000)
+    steps = upload_file(path, "0" * 32, None)
+    next(steps)
+    steps.send(httpx.Response(200, headers={"upload-length": "1000", "upload-offset": "0"}))
+    path.write_bytes(b"x" * 500)
+    with pytest.raises(InvalidRequest) as caught:
+        steps.send(httpx.Response(204, headers={"upload-offset": "500"}))
+    assert "1000" in str(caught.value)
+    assert "500" in str(caught.value)

@@ -220,3 +220,28 @@ def test_memory_does_not_grow_with_a_parquet_file(tmp_path: Path) -> None:
     source = DatasetSource(upload="0" * 32, sample_rows=100)
     read_uploaded_table(path, source, parse_spec(json.dumps(FEATURES)), note_memory, scratch=tmp_path, max_bytes=MOST)
     assert max(seen) < path.stat().st_size / 2
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_missing_column_has_the_fault_of_a_table_in_memory(tmp_path: Path, form: str) -> None:
+    path = write_table(
+        tmp_path / "table", form, {name: own for name, own in make_columns("trace").items() if name != "id"}
+    )
+    with pytest.raises(InvalidRequest) as in_memory:
+        read_in_memory(path, TRACE)
+    with pytest.raises(InvalidRequest) as in_batches:
+        read_in_batches(path, TRACE)
+    assert list_faults(in_batches.value) == list_faults(in_memory.value)
+
+
+def test_a_text_after_a_missing_cell_is_named_with_its_row(tmp_path: Path) -> None:
+    columns = make_columns("trace")
+    cells: list[Any] = [str(cell) for cell in columns["large_ms"]]
+    cells[2500], cells[2600] = "", "abc"
+    path = write_table(tmp_path / "table", "csv", {**columns, "large_ms": cells})
+    with pytest.raises(InvalidRequest) as in_memory:
+        read_in_memory(path, TRACE)
+    with pytest.raises(InvalidRequest) as in_batches:
+        read_in_batches(path, TRACE)
+    assert list_faults(in_batches.value) == list_faults(in_memory.value)
+    assert any("2601" in fault.msg for fault in in_batches.value.faults)
