@@ -22,7 +22,7 @@ from models.errors import CorruptArtifact, ParsimonyError, SolverTimeout
 R = TypeVar("R")
 NAME = "sandbox"
 """What the process is called."""
-_START_S = 60.0
+_START_S = 180.0
 _DYING_S = 10.0
 """A process whose end of the link is closed needs no more to end by itself, on the busiest machine."""
 

@@ -49,7 +49,7 @@ _SENT_BYTES: dict[str, Any] = {
 
 
 class TusRoute(APIRoute):
-    """Route that requires the protocol's version, and names it in each reply."""
+    """Route that names the protocol's version in each reply."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler with the protocol's headers."""
@@ -58,7 +58,6 @@ class TusRoute(APIRoute):
         async def handle_tus(request: Request) -> Response:
             headers = {"Tus-Resumable": TUS_VERSION, "Cache-Control": "no-store"}
             try:
-                _require_version(request)
                 reply = await handle(request)
             except ParsimonyError as error:
                 reply = make_error_response(error, request.url.path, request.state.request_id)
@@ -90,6 +89,7 @@ async def show_tus_options(context: InContext) -> Response:
     responses=error_responses(412, 413, 503),
 )
 async def create_upload(
+    request: Request,
     context: InContext,
     length: Annotated[int, Header(alias="Upload-Length", ge=0, description="number of bytes of the whole upload")],
     metadata: Annotated[
@@ -100,7 +100,7 @@ async def create_upload(
 
     The protocol is [tus](https://tus.io/protocols/resumable-upload) 1.0.0. Expired uploads are deleted.
     """
-    uploads = open_uploads(context)
+    uploads = _open_for_tus(request, context)
     with require_disk_space(uploads.folder):
         await asyncio.to_thread(uploads.delete_expired)
         state = await asyncio.to_thread(uploads.create_upload, length, metadata)
@@ -115,9 +115,9 @@ async def create_upload(
     response_class=Response,
     responses=error_responses(404, 412, 503),
 )
-async def show_upload(upload_id: UploadId, context: InContext) -> Response:
+async def show_upload(upload_id: UploadId, request: Request, context: InContext) -> Response:
     """Return the offset at which to continue, in the header `Upload-Offset`."""
-    return Response(headers=_describe_state(open_uploads(context).get(upload_id)))
+    return Response(headers=_describe_state(_open_for_tus(request, context).get(upload_id)))
 
 
 @router.patch(
@@ -133,8 +133,8 @@ async def append_upload(upload_id: UploadId, request: Request, context: InContex
 
     `Upload-Offset` must be the number of bytes received so far.
     """
+    uploads = _open_for_tus(request, context)
     require_media_type(request, PATCH_TYPE)
-    uploads = open_uploads(context)
     with require_disk_space(uploads.folder), uploads.open_writer(upload_id, offset) as writer:
         await _receive_bytes(request, writer)
     return Response(status_code=204, headers=_describe_state(uploads.get(upload_id)))
@@ -147,9 +147,9 @@ async def append_upload(upload_id: UploadId, request: Request, context: InContex
     response_class=Response,
     responses=error_responses(404, 409, 412, 503),
 )
-async def delete_upload(upload_id: UploadId, context: InContext) -> Response:
+async def delete_upload(upload_id: UploadId, request: Request, context: InContext) -> Response:
     """Delete an upload and its bytes, unless a request or a build uses it."""
-    await asyncio.to_thread(open_uploads(context).delete, upload_id)
+    await asyncio.to_thread(_open_for_tus(request, context).delete, upload_id)
     return Response(status_code=204)
 
 
@@ -192,10 +192,15 @@ async def _next_chunk(chunks: Any) -> bytes:
         raise RequestTimeout(f"no byte was received for {IDLE_TIMEOUT_S:g} s; continue the upload") from error
 
 
-def _require_version(request: Request) -> None:
+def _open_for_tus(request: Request, context: AppContext) -> ResumableUploads:
+    """Return the uploads; raises PreconditionFailed for another version of the protocol.
+
+    A page of another site cannot send the header without asking first.
+    """
     version = request.headers.get("tus-resumable")
-    if version != TUS_VERSION and request.method != "OPTIONS":
+    if version != TUS_VERSION:
         raise PreconditionFailed(f"Tus-Resumable must be {TUS_VERSION}, got {version or 'none'}")
+    return open_uploads(context)
 
 
 def _describe_state(state: UploadState) -> dict[str, str]:

@@ -11,6 +11,7 @@ BINARY = (
     "application/vnd.apache.parquet",
     "application/vnd.parsimony.artifact",
     "application/octet-stream",
+    "application/offset+octet-stream",
 )
 NPY = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + b"\n"
 

@@ -71,7 +71,8 @@ def test_nothing_is_changed_by_what_a_page_may_send_without_asking_first(server:
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None):
             headers = {"origin": OTHER} | ({"content-type": kind} if kind else {})
             reply = server.client.post(address, content=b"{}", headers=headers)
-            assert reply.status_code in (404, 415), (address, kind)
+            needs_own_header = 422 if path == "/v1/uploads" else 415  # Upload-Length, which a form cannot send
+            assert reply.status_code in (404, needs_own_header), (address, kind)
 
 
 @pytest.mark.parametrize("path", ["/", "/datasets/trace", "/builds/any", "/artifacts/cascade/trace", "/nowhere"])

@@ -57,6 +57,10 @@ IN_OTHER_TESTS = {
 }
 USES = {
     "POST /v1/drafts": "stores nothing",
+    "OPTIONS /v1/uploads": "stores nothing",
+    "POST /v1/uploads": "an upload has no name",
+    "PATCH /v1/uploads/{upload_id}": "an upload has no name, and its id is secret",
+    "DELETE /v1/uploads/{upload_id}": "an upload has no name, and its id is secret",
     "POST /v1/cascades/solve": "stores nothing",
     "POST /v1/chat/completions": "runs an artifact",
     "POST /v1/completions": "runs an artifact",
