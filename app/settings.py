@@ -134,7 +134,15 @@ class Settings(BaseSettings):
     cors_origins: str = Field(
         default="", description="comma-separated origins that browsers may call the API from (CORS); unset: none"
     )
-    max_batch: int = Field(default=10_000, ge=1, description="maximum items in one request, and in the file of a batch")
+    max_batch: int = Field(
+        default=10_000,
+        ge=1,
+        description="maximum items in one request, in a Parquet file of a batch, and in a batch that a portfolio "
+        "assigns together",
+    )
+    max_batch_items: int = Field(
+        default=1_000_000, ge=1, description="maximum items in a JSON Lines file of a batch; items are in the store"
+    )
     max_concurrent_items: int = Field(
         default=32,
         ge=1,

@@ -19,7 +19,14 @@ from app.routes.forms import check_same_site, read_form, require_disk_space
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
 from app.routes.runs import get_run_dependencies
 from app.routes.team_names import has_team_names, require_own_work
-from app.running.batches import FILE, make_batch_facts, parse_batch_spec, read_items, require_runnable_batch
+from app.running.batches import (
+    FILE,
+    make_batch_facts,
+    open_items,
+    parse_batch_spec,
+    require_runnable_batch,
+    survey_items,
+)
 from app.store.repositories import Repositories
 from app.store.table_types import JSON_LINES_TYPES, PARQUET, PARQUET_TYPES, UNSPECIFIED_TYPES
 from models import Fault, InvalidRequest
@@ -87,7 +94,8 @@ async def start_batch(request: Request, context: InContext) -> Response:
 
     Rejected before any call:
 
-    - an empty file, an invalid line (the error has its number), or more items than PARSIMONY_MAX_BATCH
+    - an empty file, an invalid line (the error has its number), more items than PARSIMONY_MAX_BATCH_ITEMS, or in
+      Parquet and for portfolios than PARSIMONY_MAX_BATCH
     - an unknown artifact, or a classifier without an endpoint
     - limits that the kind does not support or cannot keep
     """
@@ -195,12 +203,13 @@ async def _queued(context: AppContext, form: FormData) -> Batch:
     spec = parse_batch_spec(await _text(form, "spec"))
     file = _file(form)
     loaded = await get_loaded_artifact(context, KINDS[spec.kind], spec.name, spec.version)
-    items = await asyncio.to_thread(read_items, file.file, context.settings, context.table_sandbox)
+    dependencies = get_run_dependencies(context)
+    items = await asyncio.to_thread(open_items, file.file, context.settings, context.table_sandbox)
+    survey = await asyncio.to_thread(survey_items, loaded, items, spec.limits, dependencies)
     registered = await asyncio.to_thread(context.repos.endpoints.get_all)
-    await require_runnable_batch(loaded, items, spec.limits, get_run_dependencies(context), registered)
-    return await asyncio.to_thread(
-        context.repos.batches.enqueue_batch, make_batch_facts(loaded, spec, items, context.payer), items
-    )
+    await require_runnable_batch(loaded, survey, spec.limits, dependencies, registered)
+    facts = make_batch_facts(loaded, spec, survey.count, context.payer)
+    return await asyncio.to_thread(context.repos.batches.enqueue_batch, facts, items)
 
 
 async def _text(form: FormData, part: str) -> str | bytes:

@@ -318,15 +318,14 @@ class AssignedBatch:
     facts: dict[str, Any]
 
 
+NO_SIZES = Fault(("items",), "sizes are not supported for batch assignment; run the items one by one")
+"""The fault of items with sizes that are assigned together."""
+
+
 def require_no_sizes(items: Iterable[RunItem]) -> None:
     """Raise InvalidRequest if items that are assigned together have sizes."""
     if any(item.size is not None for item in items):
-        raise InvalidRequest.from_faults(
-            Fault(
-                ("items",),
-                "sizes are not supported for batch assignment; run the items one by one",
-            )
-        )
+        raise InvalidRequest.from_faults(NO_SIZES)
 
 
 async def assign_batch(

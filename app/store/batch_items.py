@@ -3,8 +3,9 @@
 An answer is stored and counted in one atomic step. So a paid answer is never requested again, even if the worker dies.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from app.store.client import Store, make_store_key, read_model
 from models.batch import Batch
@@ -128,10 +129,10 @@ class BatchItems:
             texts: list[bytes | None] = self._store.execute("hmget", answers_key(batch.id), list(indices))
             yield from ((index, text.decode()) for index, text in zip(indices, texts, strict=True) if text is not None)
 
-    def store_items(self, batch_id: str, items: Sequence[RunItem]) -> None:
+    def store_items(self, batch_id: str, items: Iterable[RunItem]) -> None:
         """Store the items of a batch before its record, so that no batch is incomplete."""
-        for first in range(0, len(items), _PIECE):
-            piece = enumerate(items[first : first + _PIECE], start=first)
+        numbered = enumerate(items)
+        while piece := list(islice(numbered, _PIECE)):
             texts = {str(index): item.model_dump_json(exclude_unset=True) for index, item in piece}
             with self._store.open_pipeline() as pipe:
                 pipe.hset(items_key(batch_id), mapping=texts)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ starts expires ``BATCH_ITEMS_TTL_S`` after it was queued.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 from uuid import uuid4
 
@@ -48,7 +48,7 @@ class Batches(BatchItems):
         super().__init__(store)
         self._queue, self._queue_limit = JobQueue(store), queue_limit
 
-    def enqueue_batch(self, facts: BatchFacts, items: Sequence[RunItem]) -> Batch:
+    def enqueue_batch(self, facts: BatchFacts, items: Iterable[RunItem]) -> Batch:
         """Queue a batch; raises TooManyBuilds if the queue is full."""
         waiting = sum(batch.status == "queued" for batch in self.list_unended())
         if waiting >= self._queue_limit:

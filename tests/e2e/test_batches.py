@@ -29,7 +29,9 @@ from tests.support.trained import COSTS
 def server(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterator[Server]:
     """Run a server with a worker, and three artifacts of the trained classifiers."""
     folder = tmp_path_factory.mktemp("batches")
-    with running_server(folder, endpoint_hosts="127.0.0.1", secret_test="sk-x", max_batch=WINDOW) as server:
+    with running_server(
+        folder, endpoint_hosts="127.0.0.1", secret_test="sk-x", max_batch=WINDOW, max_batch_items=WINDOW
+    ) as server:
         fill(server, models)
         server.wait_for_worker()
         yield server
@@ -450,3 +452,14 @@ def test_the_command_line_adds_shows_cancels_and_writes(server: Server, command:
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "file.line 2: " in err
     assert "'batch-0'" in command(*where, "show", "batch-0")[2]
+
+
+def test_a_file_may_have_more_items_than_a_request(models: ModelServer, tmp_path: Path) -> None:
+    with running_server(tmp_path, endpoint_hosts="127.0.0.1", secret_test="sk-x", max_batch=20) as server:
+        fill(server, models)
+        server.wait_for_worker()
+        batch = ended(server, queued(server, images(60), "cascade"))
+        assert (batch["status"], batch["done"], batch["total"]) == ("succeeded", 60, 60)
+        together = "".join(json.dumps({"item": 1, "embedding": [1.0, 2.0]}) + "\n" for _ in range(21))
+        reply = post(server, {"kind": "portfolio", "name": "digits", "budget": 4.0}, together)
+        assert (reply.status_code, "PARSIMONY_MAX_BATCH" in reply.json()["detail"]) == (413, True), reply.text
