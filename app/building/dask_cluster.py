@@ -16,7 +16,7 @@ from models.errors import ParsimonyError
 
 CONNECT_TIMEOUT_S = 10
 """How long to wait for the scheduler."""
-WORKER_WAIT_S = 60
+WORKER_WAIT_S = 120
 """How long to wait for the first worker, and for one after all have gone; restarts take 2 s, or 20 s if it is busy."""
 
 
