@@ -234,7 +234,7 @@ class Trace:
         raise_faults(faults)
         at = stack_columns(sizes, rows)
         prices, *by_resource = _evaluate_costs(spec, measured, at, faults)
-        setup: dict[str, Any] = _evaluate_setup(spec, prices, at, called.size > 0, faults)
+        costs: dict[str, Any] = _evaluate_setup(spec, prices, at, called.size > 0, faults)
         raise_faults(faults)
         every, predictions = code_answers(classes, spec, stated, faults)
         margins = read_margins(columns, spec, classes, codes, faults)
@@ -257,7 +257,6 @@ class Trace:
             predictions=predictions,
             quality=stack_columns(graded, rows),
             confidences=stack_columns(confidences, rows),
-            costs=setup.pop("costs", prices),
             embeddings=vectors,
             margins=margins,
             sizes=at,
@@ -267,7 +266,7 @@ class Trace:
             loss_matrix=get_loss_matrix(losses),
             loss_scale=scale,
             weights=weights,
-            **setup,
+            **costs,
         )
         return trace._without_uncalled(called, propensities) if called.size else trace
 
@@ -330,12 +329,12 @@ def _evaluate_costs(
 def _evaluate_setup(
     spec: TraceSpec, own: Floats, at: Floats, is_partial: bool, faults: list[Fault]
 ) -> dict[str, Floats]:
-    """Return the fields of a trace with set-up groups: costs with and without them; {} without groups.
+    """Return the fields of a trace for costs with set-up groups and, if there are any, without them.
 
     Costs of missing calls are estimated later, so partial traces have no costs without groups.
     """
     if not spec.setup:
-        return {}
+        return {"costs": own}
     columns = [
         group.cost if isinstance(group.cost, int | float) else evaluate_cost(at, group.name, group.cost, faults)
         for group in spec.setup

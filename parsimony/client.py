@@ -24,7 +24,7 @@ from parsimony.decisions import RETRY_S, CachedDecision, Decision, DecisionCache
 from parsimony.errors import NO_REPLY, UNREACHABLE, ParsimonyError, ServerError, TooManyRequests, Unavailable
 from parsimony.feedback import FeedbackSender
 from parsimony.recorder import Recorder
-from parsimony.resumable_upload import Pause, ReportUpload, perform_upload, upload_file
+from parsimony.resumable_upload import Pause, ReportUpload, advance_upload, perform_upload, upload_file
 from parsimony.transport import NOT_MODIFIED, Connection, Request, send, send_async
 
 if TYPE_CHECKING:
@@ -330,17 +330,13 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
     ) -> str:
         """Upload a table of any size; arguments and errors are those of ``Parsimony.upload_table``."""
         steps = upload_file(table, upload_id, on_progress)
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    reply = await self._perform_step(step)
-                except ParsimonyError as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(reply)
-        except StopIteration as end:
-            return str(end.value)
+        outcome: httpx.Response | ParsimonyError | None = None
+        while not isinstance(step := advance_upload(steps, outcome), str):
+            try:
+                outcome = await self._perform_step(step)
+            except ParsimonyError as error:
+                outcome = error
+        return step
 
     async def _perform_step(self, step: Request | Pause) -> httpx.Response | None:
         if isinstance(step, Request):

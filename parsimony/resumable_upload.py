@@ -108,19 +108,23 @@ def upload_file(path: str | Path, upload_id: str | None, report: ReportUpload | 
     return upload_id
 
 
-def perform_upload(steps: UploadSteps, send: Callable[[Request], httpx.Response]) -> str:
-    """Perform the steps of an upload with a function that sends requests; return the id."""
+def advance_upload(steps: UploadSteps, outcome: httpx.Response | ParsimonyError | None) -> Request | Pause | str:
+    """Return the next step of an upload after the outcome of the last one; at the end, the id."""
     try:
-        step = next(steps)
-        while True:
-            try:
-                reply = send(step) if isinstance(step, Request) else _sleep(step.seconds)
-            except ParsimonyError as error:
-                step = steps.throw(error)
-            else:
-                step = steps.send(reply)
+        return steps.throw(outcome) if isinstance(outcome, ParsimonyError) else steps.send(outcome)
     except StopIteration as end:
         return str(end.value)
+
+
+def perform_upload(steps: UploadSteps, send: Callable[[Request], httpx.Response]) -> str:
+    """Perform the steps of an upload with a function that sends requests; return the id."""
+    outcome: httpx.Response | ParsimonyError | None = None
+    while not isinstance(step := advance_upload(steps, outcome), str):
+        try:
+            outcome = send(step) if isinstance(step, Request) else _sleep(step.seconds)
+        except ParsimonyError as error:
+            outcome = error
+    return step
 
 
 def _sleep(seconds: float) -> httpx.Response | None:

@@ -1,6 +1,5 @@
 """Checks uploaded tables of any size, in a sandbox with limited memory, and stores samples of their rows."""
 
-import errno
 from contextlib import closing
 from functools import partial
 
@@ -9,12 +8,12 @@ from app.processes.clock import current_timestamp
 from app.processes.sandbox import Sandbox
 from app.settings import Settings
 from app.sources.read_upload import read_uploaded_table
+from app.store.disk_space import require_disk_space
 from app.store.repositories import Repositories, open_repositories
 from app.store.resumable_uploads import ResumableUploads
 from app.store.uploads import Spec, limit_memory, run_in_reader
 from models import Build, Dataset
 from models.dataset_source import DatasetSource, SourceFacts
-from models.errors import StoreRefused
 
 
 def store_uploaded_table(repos: Repositories, build: Build, spec: Spec, source: DatasetSource) -> None:
@@ -55,15 +54,9 @@ def _check_upload(build: Build, spec: Spec, source: DatasetSource) -> None:
         uploads.hold_upload(str(source.upload)) as held,
     ):
         progress = make_progress_reporter(repos, build.id)
-        try:
+        with require_disk_space(held.scratch):
             dataset, facts = read_uploaded_table(
                 held.path, source, spec, progress, scratch=held.scratch, max_bytes=most
             )
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise StoreRefused(
-                "no room to unpack the upload in PARSIMONY_UPLOAD_DIR; free disk space and retry"
-            ) from error
         put_sampled_dataset(repos, build, dataset, facts)
         held.delete()

@@ -15,7 +15,7 @@ from starlette.datastructures import FormData, UploadFile
 from app.http.json_bodies import JsonRouter, require_media_type
 from app.http.problem_details import PROBLEMS
 from app.routes.dependencies import AppContext, InContext, error_responses, get_loaded_artifact, require_store
-from app.routes.forms import check_same_site, read_form, require_disk_space
+from app.routes.forms import check_same_site, read_form
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
 from app.routes.runs import get_run_dependencies
 from app.routes.team_names import has_team_names, require_own_work
@@ -27,6 +27,7 @@ from app.running.batches import (
     require_runnable_batch,
     survey_items,
 )
+from app.store.disk_space import require_disk_space
 from app.store.repositories import Repositories
 from app.store.table_types import JSON_LINES_TYPES, PARQUET, PARQUET_TYPES, UNSPECIFIED_TYPES
 from models import Fault, InvalidRequest

@@ -10,7 +10,8 @@ from starlette.datastructures import FormData
 
 from app.http.json_bodies import require_media_type
 from app.routes.entity_tags import make_etag
-from app.routes.forms import read_form, require_disk_space
+from app.routes.forms import read_form
+from app.store.disk_space import require_disk_space
 from models import Fault, InvalidRequest
 from models.stored_dataset import StoredDataset
 

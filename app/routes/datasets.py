@@ -25,12 +25,13 @@ from app.routes.dependencies import (
     run_in_solver,
 )
 from app.routes.entity_tags import IfMatch, IfNoneMatch, check_preconditions, make_etag
-from app.routes.forms import copy_part, read_bytes_part, read_file_part, require_disk_space
+from app.routes.forms import copy_part, read_bytes_part, read_file_part
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, PageFields
 from app.routes.team_names import OWN_NAME
 from app.routes.uploads import open_uploads
 from app.sources.locations import require_allowed_location
 from app.store.dataset_upload import DatasetUpload, store_upload
+from app.store.disk_space import require_disk_space
 from app.store.table_heads import read_table_head
 from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET, PARQUET_TYPES
 from app.store.uploads import parse_spec, run_in_reader

@@ -1,10 +1,6 @@
 """Multipart forms; their files are temporary while they are checked."""
 
-import errno
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,9 +10,7 @@ from starlette.formparsers import MultiPartException
 
 from app.settings import Settings
 from models import Fault, InvalidRequest
-from models.errors import StoreRefused, UnsupportedMediaType
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+from models.errors import UnsupportedMediaType
 
 
 async def read_form(request: Request, parts: int, part_bytes: int) -> FormData:
@@ -38,18 +32,6 @@ def check_same_site(request: Request, settings: Settings) -> None:
     is_own = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
     if not is_own and origin not in settings.allowed_origins():
         raise UnsupportedMediaType("multipart/form-data is not supported for cross-site requests")
-
-
-@contextmanager
-def require_disk_space(folder: Path | None = None) -> Iterator[None]:
-    """Raise StoreRefused if the disk of a folder is full; None: that of temporary files."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NO_ROOM:
-            raise
-        message = f"no room for the upload in {folder or tempfile.gettempdir()}: {error.strerror}"
-        raise StoreRefused(f"{message}; free disk space and retry") from error
 
 
 def read_bytes_part(form: FormData, part: str) -> bytes:

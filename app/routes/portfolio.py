@@ -32,7 +32,7 @@ from app.routes.dependencies import (
     query_field,
     run_in_solver,
 )
-from app.routes.forms import check_same_site, read_form, require_disk_space
+from app.routes.forms import check_same_site, read_form
 from app.routes.kind_routes import KindRoutes
 from app.routes.runs import cancel_on_disconnect, get_run_dependencies
 from app.running.embedding import FailedEmbedding, embed_texts, require_embedder, require_vectors
@@ -49,6 +49,7 @@ from app.serving.decision_replies import (
     with_default_limits,
 )
 from app.serving.pacing import PacedQuery, decide_paced
+from app.store.disk_space import require_disk_space
 from app.store.query_tables import WRITERS, read_query_table
 from app.store.table_types import JSON, NPY, PARQUET_TYPES
 from models.arrays import Floats

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from app.http.json_bodies import require_media_type
 from app.http.problem_details import make_error_response
 from app.routes.dependencies import AppContext, InContext, error_responses, require_store
-from app.routes.forms import require_disk_space
+from app.store.disk_space import require_disk_space
 from app.store.resumable_uploads import ResumableUploads, UploadState, UploadWriter
 from models.errors import ParsimonyError, PreconditionFailed, RequestTimeout
 from models.upload import Upload

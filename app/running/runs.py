@@ -286,7 +286,7 @@ async def _assigned(
     loaded: LoadedArtifact[Plan], item_runs: Sequence[ItemRun], dependencies: RunDependencies
 ) -> list[CompletedItem | FailedItem]:
     """Embed the items, assign them all within the budget, and run each as assigned."""
-    require_no_sizes(one.item for one in item_runs)
+    _require_no_sizes(one.item for one in item_runs)
     require_assignable_batch(loaded, item_runs[0], len(item_runs))
     embeddings = await embed_items(loaded, item_runs, dependencies)
     there = {index: one for index, one in enumerate(embeddings) if not isinstance(one, FailedItem)}
@@ -322,7 +322,7 @@ NO_SIZES = Fault(("items",), "sizes are not supported for batch assignment; run 
 """The fault of items with sizes that are assigned together."""
 
 
-def require_no_sizes(items: Iterable[RunItem]) -> None:
+def _require_no_sizes(items: Iterable[RunItem]) -> None:
     """Raise InvalidRequest if items that are assigned together have sizes."""
     if any(item.size is not None for item in items):
         raise InvalidRequest.from_faults(NO_SIZES)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from app.sources.scan import BATCH_ROWS
-from app.store.uploads import check_schema, unreadable_parquet
+from app.store.uploads import check_schema, sum_unpacked_bytes, unreadable_parquet
 from models import FeaturesSpec, TraceSpec
 
 _BATCH_BYTES = 16 * 2**20
@@ -58,8 +58,5 @@ class ParquetBatches:
 
 def _choose_batch_rows(file: pa.parquet.ParquetFile, names: list[str]) -> int:
     """Return the rows of a batch with about ``_BATCH_BYTES`` of the columns."""
-    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    decoded = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
-    row_bytes = max(decoded / max(file.metadata.num_rows, 1), 8 * len(names), 1)
+    row_bytes = max(sum_unpacked_bytes(file.metadata, names) / max(file.metadata.num_rows, 1), 8 * len(names), 1)
     return max(1, min(BATCH_ROWS, int(_BATCH_BYTES / row_bytes)))

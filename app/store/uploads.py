@@ -311,14 +311,19 @@ def check_schema(spec: Spec, schema: pa.Schema) -> list[str]:
 
 
 def _refuse_large(schema: pa.Schema, metadata: pa.parquet.FileMetaData, present: list[str], max_bytes: int) -> None:
-    """Return the unpacked size of the columns that the file declares."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    packed = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in present)
+    """Raise PayloadTooLarge for columns that the file declares to be too large."""
+    packed = sum_unpacked_bytes(metadata, present)
     kinds = [schema.field(name).type for name in present]
     cells = sum(kind.byte_width if pa.types.is_fixed_size_binary(kind) else _MIN_CELL for kind in kinds)
     if max(packed, metadata.num_rows * cells) > max_bytes:
         raise PayloadTooLarge(f"the {metadata.num_rows} rows must unpack to at most {max_bytes} bytes")
+
+
+def sum_unpacked_bytes(metadata: pa.parquet.FileMetaData, names: list[str]) -> int:
+    """Return the unpacked size of columns, as the file declares it."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
 
 
 def _refuse_repeated(names: list[str], used: list[str]) -> None:

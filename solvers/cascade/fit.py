@@ -138,7 +138,7 @@ def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured
         useful, last, "independent" if options.dependence == "joint" else options.dependence
     )
     order = [measured.index_of(k.name) for k in (*problem.idk, last)]
-    columns, no_columns = np.array(measured.columns)[order], np.arange(0)
+    columns = np.array(measured.columns)[order]
     setup = share_setup(dataset, build, columns, options.worst_case_quantile).average_rows()
     problem = replace(problem, setup=setup)
     if options.dependence == "joint" or len(setup):
@@ -167,7 +167,7 @@ def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured
         discarded=tuple(sorted((name, reason) for name, reason in reasons.items() if reason is not None)),
         lower_bound=proved,
         **measure_setup(dataset),
-        setup_worst_times=share_setup(dataset, np.arange(dataset.rows), no_columns, options.worst_case_quantile).worst,
+        setup_worst_times=share_setup(dataset, np.arange(dataset.rows), columns, options.worst_case_quantile).worst,
         step_setup_costs=setup.costs,
         step_setup_worst_times=setup.worst,
     )

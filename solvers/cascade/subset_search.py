@@ -62,9 +62,14 @@ def solve_set_states(problem: CascadeProblem) -> CascadeFront:
     for worst in problem.worst:
         maximum = np.concatenate((maximum, maximum + worst))
     if len(problem.setup):
-        maximum = maximum - problem.setup.sum_saved_worst(((sets[:, None] | 1 << n) >> np.arange(n + 1)) & 1 == 1)
+        maximum = maximum - problem.setup.sum_saved_worst(mark_members(sets | 1 << n, n + 1))
     ending = problem.last.execution_time - _compute_saved_costs(problem, n, sets)
     return CascadeFront(_yield_cascades(find_undominated(maximum, value + ending * reached), last))
+
+
+def mark_members(sets: Int64s, n: int) -> Bools:
+    """Return which sets, (S,), contain which of n members: (S, n)."""
+    return np.asarray((sets[:, None] >> np.arange(n)) & 1 == 1)
 
 
 def _list_reached_shares(problem: CascadeProblem) -> Floats:
@@ -73,7 +78,7 @@ def _list_reached_shares(problem: CascadeProblem) -> Floats:
     if counts is not None:
         return np.asarray(counts / counts[0])
     reached = np.ones(1 << n)
-    holds = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1
+    holds = mark_members(np.arange(1 << n), n)
     for group in np.unique(problem.groups):
         reached *= np.where(holds[:, problem.groups == group], problem.idk_shares[problem.groups == group], 1.0).min(1)
     return reached
@@ -82,10 +87,9 @@ def _list_reached_shares(problem: CascadeProblem) -> Floats:
 def _compute_saved_costs(problem: CascadeProblem, k: int, sets: Int64s) -> Floats | float:
     """Return the cost that a call of a classifier saves after each set, because it shares set-up work with the set."""
     saved: Floats | float = 0.0
-    for group, cost in zip(problem.setup.groups.members, problem.setup.costs.tolist(), strict=True):
-        if group[k]:
-            others = sum(1 << int(member) for member in np.flatnonzero(group[:-1]))
-            saved = saved + cost * ((sets & others) != 0)
+    for mask, cost in zip(problem.setup.groups.masks, problem.setup.costs.tolist(), strict=True):
+        if mask >> k & 1:
+            saved = saved + cost * ((sets & mask) != 0)
     return saved
 
 

@@ -28,7 +28,7 @@ SPEC: dict[str, Any] = {
     "label": "truth",
     "unit": "ms",
     "classifiers": [
-        {"name": f"m{j}", "cost": {"column": f"ms{j}"}, "prediction": f"says{j}", "confidence": f"p{j}"}
+        {"name": f"m{j}", "cost": {"column": f"ms{j}"}, "prediction": f"answer{j}", "confidence": f"p{j}"}
         for j in range(len(ACCURACIES))
     ],
 }
@@ -41,7 +41,7 @@ def make_block() -> pa.Table:
     columns = {"truth": CLASSES[truth]}
     for j, accuracy in enumerate(ACCURACIES):
         is_right = rng.random(BLOCK_ROWS) < accuracy
-        columns[f"says{j}"] = CLASSES[np.where(is_right, truth, rng.integers(0, len(CLASSES), BLOCK_ROWS))]
+        columns[f"answer{j}"] = CLASSES[np.where(is_right, truth, rng.integers(0, len(CLASSES), BLOCK_ROWS))]
         columns[f"p{j}"] = (np.where(is_right, 0.7, 0.4) + 0.3 * rng.random(BLOCK_ROWS)).round(6)
         columns[f"ms{j}"] = (rng.random(BLOCK_ROWS) * 10 * (j + 1) + 0.1).round(3)
     return pa.table(columns)

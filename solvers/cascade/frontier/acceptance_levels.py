@@ -21,7 +21,7 @@ import numpy as np
 from models.arrays import Bools, Floats, Int8s, Int64s
 from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
 from solvers.cascade.groups.pareto import find_undominated
-from solvers.cascade.subset_search import group_by_size
+from solvers.cascade.subset_search import group_by_size, mark_members
 
 LEVEL_COUNT, PRICE_COUNT = 60, 50
 """Number of levels, and of prices."""
@@ -193,7 +193,7 @@ def _sum_over_sets(left_by: Int64s, weights: Floats, n: int) -> Floats:
 @cache
 def _membership(n: int) -> Bools:
     """Return which sets contain which classifier, (2^n, n)."""
-    return np.asarray((np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1)
+    return mark_members(np.arange(1 << n), n)
 
 
 def _set_maxima(rows: CalibratedRows) -> Floats:

@@ -476,11 +476,11 @@ def test_no_point_promises_less_than_its_first_call_costs(seed: int) -> None:
     columns: dict[str, Any] = {"truth": np.where(truth, "a", "b")}
     for name, skill in (("small", 1.0), ("large", 2.0)):
         seen = rng.normal((2 * truth - 1) * skill, 1)
-        columns[f"{name} says"] = np.where(seen > 0, "a", "b")
+        columns[f"{name} answer"] = np.where(seen > 0, "a", "b")
         columns[f"{name} sure"] = np.round(0.5 + np.minimum(np.abs(seen), 2.4) / 5, 3)
     cost = {"small": 1.7, "large": 4.5}
     classifiers = [
-        {"name": name, "cost": paid, "prediction": f"{name} says", "confidence": f"{name} sure"}
+        {"name": name, "cost": paid, "prediction": f"{name} answer", "confidence": f"{name} sure"}
         for name, paid in cost.items()
     ]
     spec = {"kind": "trace", "label": "truth", "unit": "ct", "classifiers": classifiers}

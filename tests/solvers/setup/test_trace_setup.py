@@ -54,9 +54,9 @@ def built(kind: str) -> FitResult[Any]:
 
 def cells_of(columns: Mapping[str, Any], row: int) -> dict[str, Any]:
     return {
-        f"{name}.{part}": columns[f"{name} {said}"][row].item()
+        f"{name}.{part}": columns[f"{name} {column}"][row].item()
         for name in OWN
-        for part, said in (("label", "says"), ("confidence", "sure"))
+        for part, column in (("label", "answer"), ("confidence", "sure"))
     }
 
 
@@ -412,7 +412,7 @@ def test_refusals_name_the_group_and_the_number(fields: dict[str, Any], words: s
 def test_partial_traces_estimate_costs_with_groups() -> None:
     columns = calls_columns(400)
     uncalled = np.arange(400) % 4 == 3
-    columns["large says"] = np.where(uncalled, None, columns["large says"])
+    columns["large answer"] = np.where(uncalled, None, columns["large answer"])
     columns["large sure"][uncalled] = np.nan
     spec = TraceSpec.model_validate(calls_spec())
     trace: Any = dataset_from_columns(spec, columns, embed_calls(400))

@@ -31,7 +31,7 @@ def calls_spec(**fields: Any) -> dict[str, Any]:
         "label": "truth",
         "unit": "ct",
         "classifiers": [
-            {"name": name, "cost": cost, "prediction": f"{name} says", "confidence": f"{name} sure"}
+            {"name": name, "cost": cost, "prediction": f"{name} answer", "confidence": f"{name} sure"}
             for name, cost in OWN.items()
         ],
         "setup": [{"name": name, "cost": cost, "classifiers": own} for name, (cost, own) in SETUP.items()],
@@ -46,7 +46,7 @@ def calls_columns(rows: int, seed: int = 0) -> dict[str, Any]:
     columns: dict[str, Any] = {"truth": np.where(truth, "yes", "no")}
     for name, skill in SKILL.items():
         seen = skill * (2 * truth - 1) + rng.normal(size=rows)
-        columns[f"{name} says"] = np.where(seen > 0, "yes", "no")
+        columns[f"{name} answer"] = np.where(seen > 0, "yes", "no")
         columns[f"{name} sure"] = 1 / (1 + np.exp(-2 * skill * np.abs(seen)))
     return columns
 
